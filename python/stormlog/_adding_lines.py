@@ -188,7 +188,7 @@ def _lines(code: CodeType, target: _Target) -> list[Line] | None:
 
 
 def _numbered(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:
-    """The instructions with their lines."""
+    """The instructions of a code object, each with its line number."""
     number = code.co_firstlineno
     for instruction in dis.get_instructions(code):
         starts: Any = getattr(instruction, "line_number", instruction.starts_line)
@@ -199,8 +199,8 @@ def _numbered(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:
 
 
 def _loads(instruction: dis.Instruction, target: _Target) -> int | None:
-    """How many values are above the container on the stack after an instruction has loaded it;
-    None when it loads something else."""
+    """How many values are above the container on the stack after an instruction has loaded the
+    container; None when the instruction does not load the container."""
     if not instruction.opname.startswith(_LOADS[target.relation]):
         return None
     loaded = instruction.argval
@@ -215,7 +215,7 @@ def _loads(instruction: dis.Instruction, target: _Target) -> int | None:
 
 
 def _is_call(instruction: dis.Instruction) -> bool:
-    """Whether an attribute is loaded in order to be called."""
+    """Whether the instruction loads an attribute in order to call it."""
     if instruction.opname == "LOAD_METHOD":
         return True
     return sys.version_info >= (3, 12) and bool((instruction.arg or 0) & 1)

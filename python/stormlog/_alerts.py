@@ -1,7 +1,7 @@
 """Sends alerts about the session of a tracker from a separate process.
 
-The detectors use a core now and then, and a receiver may not answer. Neither must affect the
-process that trains.
+The detectors keep a processor core busy now and then, and the receiver of alerts may not answer.
+Neither may slow the process that trains, so alerts have a process of their own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class AlertProcess:
         self._owner_pid = os.getpid()
 
     def start(self) -> None:
-        """Start the process. A failure is logged; the tracker works without it."""
+        """Start the process. If it cannot be started, that is logged, and the tracker records
+        without sending alerts."""
         if self._is_running():
             return
         self._owner_pid = os.getpid()
@@ -48,7 +49,8 @@ class AlertProcess:
             logger.warning("no alerts are sent: %s", error)
 
     def stop(self) -> None:
-        """Ask the process to send what is queued and to end. This does not wait for it."""
+        """Ask the process to send the alerts that are queued and to end, without waiting until it
+        has ended."""
         if self._process is not None and self._is_running():
             self._process.terminate()
 

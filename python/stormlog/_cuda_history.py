@@ -1,4 +1,4 @@
-"""Switches PyTorch's history of its CUDA allocator on while a user of this module needs it.
+"""Switches PyTorch's history of its CUDA allocator on while some part of Stormlog needs it.
 
 A history that the program switched on itself is used and left unchanged.
 """
@@ -43,7 +43,8 @@ def memory_functions() -> Any:
 
 
 def switch_on(max_entries: int) -> None:
-    """Register a user; the first one starts the history and decides how many entries are kept."""
+    """Switch the history on for one more caller. The first caller starts the history and decides
+    how many entries are kept."""
     global _users, _switched_on_here
     if max_entries < 1:
         raise InvalidValueError("trace_alloc_max_entries must be >= 1")
@@ -62,7 +63,8 @@ def switch_on(max_entries: int) -> None:
 
 
 def switch_off() -> None:
-    """Remove a user. Does nothing when there is none."""
+    """Undo one call of ``switch_on``; the history ends with the last one. Does nothing when no
+    call is left to undo."""
     global _users, _switched_on_here
     with _lock:
         if _users == 0:

@@ -24,7 +24,7 @@ COLUMNS = ("name", "storage_ptr", "tensor_count", "total_size_bytes", "shape", "
 
 
 class Attribution(NamedTuple):
-    """The storages with the most memory, and the files with details."""
+    """The tensor storages with the most memory, and the names of the files with details."""
 
     files: list[str]
     rows: list[list[Any]]
@@ -51,7 +51,7 @@ class Attribution(NamedTuple):
 
 
 def attribution_of(bundle: Path) -> Attribution | None:
-    """The attribution in a bundle; None when it has no native history."""
+    """Read which storages hold memory from a bundle; None when it has no native history."""
     files = [name for name in FILES if _is_plain_file(bundle / name)]
     if not files:
         return None

@@ -291,7 +291,7 @@ def _begun(config: Config, command_name: str, session: Mapping[str, Any]) -> Con
 
 
 def _measured(point: Moment, start_s: float) -> dict[str, int | float]:
-    """The known counters of a point."""
+    """The known counters of a point of the timeline, by the names under which they are logged."""
     measured = {
         "elapsed_seconds": point.time_s - start_s,
         "allocated_bytes": point.allocated,

@@ -79,7 +79,7 @@ def moments_of(events: Iterable[Any]) -> list[Moment]:
 
 
 def device_to_draw(moments: list[Moment]) -> int | None:
-    """The device with the highest use; the host only when there is no device.
+    """The device with the highest peak of memory; the host only when there is no device.
 
     The timeline is a single line, which can show only one device.
     """

@@ -8,10 +8,11 @@ looks follow that include the variables of libraries. When these do not explain 
 garbage collector is asked for objects that no variable reaches, and the rest of the growth is
 native memory. The answer is written to the inbox of the run (the directory in which a process
 leaves files for the command), after the second look and again after the last one, so that a program
-that is killed in between leaves one.
+that is killed in between leaves the first answer.
 
-The looks run on the listener's thread in pieces of a millisecond. All of an inspection takes at
-most ``_MOST_S`` of processor time, so that a program that runs Python code loses no more.
+The looks run on the listener's thread in pieces of a millisecond. A whole inspection
+takes at most ``_MOST_S`` seconds of processor time, and a program that runs Python code loses no
+more time than that.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _LONGEST_PATH = 300
 
 
 class Grown(NamedTuple):
-    """Something that holds more than at the first look."""
+    """A container, array or text that holds more memory than at the first look."""
 
     phrase: str
     kind: str
@@ -173,7 +174,7 @@ class Inspection:
         return rest
 
     def _explained(self) -> float:
-        """The share of the growth that is found in containers."""
+        """The share of the process's memory growth that the growth of its containers explains."""
         first, last = self._looks[0], self._looks[-1]
         grown = sum(one.grown for one in _growth(first, last))
         return grown / max(last.anonymous - first.anonymous, 1)

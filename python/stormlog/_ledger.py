@@ -74,8 +74,9 @@ def measure_context(torch: Any, index: int, unused_since: float) -> Context:
 
 
 def _known_bytes(torch: Any, index: int) -> int | None:
-    """The allocated bytes of a device: of all libraries where the driver's allocations are
-    attributed, else what PyTorch has reserved. None when the size of an allocation is unknown."""
+    """The bytes on a device that known allocations of this process take. With
+    ``--driver-allocations`` these are the allocations of all libraries, otherwise what PyTorch has
+    reserved. None when the size of an allocation is unknown."""
     if _core.driver_state()[0] == "on":
         held, missed = _core.driver_held()
         if not missed:
@@ -104,7 +105,8 @@ def _own_share(gpu: int) -> int | None:
 
 
 class _Reading(NamedTuple):
-    """The numbers of a device at one moment; names of processes are added when it is recorded."""
+    """Who uses how much memory of a device at one moment. Processes are listed by pid; their names
+    are added when the reading is recorded."""
 
     # Used and total bytes of the device, as the driver counts them.
     shares: tuple[int, int] | None
@@ -120,7 +122,7 @@ class _Reading(NamedTuple):
         return int(self.stats[name]["all"]["current"])
 
     def sizes(self) -> dict[str, int]:
-        """The numbers whose changes are recorded, by name."""
+        """The byte counts by name. When one of them changes enough, a new ledger is recorded."""
         sizes = {"reserved_bytes": self.stat("reserved_bytes")}
         if self.shares is not None:
             sizes["used_bytes"] = self.shares[0]
@@ -134,7 +136,7 @@ class _Reading(NamedTuple):
 
 
 class DeviceLedger:
-    """Records what uses one device, when that has changed."""
+    """Records what uses the memory of one device, each time that has changed."""
 
     def __init__(
         self,
@@ -152,8 +154,8 @@ class DeviceLedger:
         self._last: dict[str, int] | None = None
 
     def look(self) -> None:
-        """Read the numbers when it is time, and record them when they have changed. Called about
-        once a second on a thread of the recorder, which an error here does not stop."""
+        """Read what uses the device every 2 s, and record it when it has changed. Called about once
+        a second on a thread of the recorder, which an error here does not stop."""
         now = time.monotonic()
         if now < self._next_read:
             return
@@ -163,7 +165,7 @@ class DeviceLedger:
                 self.record()
 
     def record(self) -> None:
-        """Record the current numbers."""
+        """Record what uses the device now."""
         now = time.monotonic()
         self._next_record = now + max(_FIRST_S, (now - self._began) * _LATER_SHARE)
         reading = self._read()
@@ -216,8 +218,9 @@ class DeviceLedger:
         }
 
     def _private_pools(self, reading: _Reading) -> dict[str, int] | None:
-        """The sums of all private pools (of CUDA graphs, or made by the program), without the
-        default pool. The time of the snapshot counts against the budget of evidence windows."""
+        """The number of private pools (of CUDA graphs, or made by the program), and their reserved
+        and allocated bytes in total; the default pool is not counted. The time of the snapshot
+        counts against the budget of evidence windows."""
         functions = self._torch._C
         take = getattr(functions, "_cuda_memorySnapshot", None)
         is_on = getattr(functions, "_cuda_isHistoryEnabled", None)

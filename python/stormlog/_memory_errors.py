@@ -46,7 +46,7 @@ def watch(inbox: Path) -> None:
 
 
 class _Reports:
-    """The reports of this process."""
+    """Reports the first out-of-memory errors of this process, each once."""
 
     def __init__(self, inbox: Path) -> None:
         self._inbox = inbox

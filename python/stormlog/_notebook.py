@@ -13,7 +13,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def page(headline: str, *parts: str) -> str:
-    """A headline and the parts below it."""
+    """HTML with a headline and, below it, the given parts, which are HTML already."""
     return f"<div><p><strong>{escape(headline)}</strong></p>{''.join(parts)}</div>"
 
 

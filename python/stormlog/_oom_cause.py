@@ -286,7 +286,7 @@ def _held_on_host(trace: TracebackType | None) -> dict[str, Any]:
 
 
 def _is_inside(place: _holders.Place, found: dict[str, Any]) -> bool:
-    """Whether the place is inside another object that was found."""
+    """Whether the place is inside another place that ``found`` contains."""
     name = place.name
     for end in range(len(name) - 1, 0, -1):
         if name[end] in "[." and str(place._replace(name=name[:end])) in found:

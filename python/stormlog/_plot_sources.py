@@ -118,7 +118,8 @@ def _record_of_tracking(event: Any) -> dict[str, Any]:
 
 
 def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
-    """The samples of snapshots, and those before and after each result, in order of time."""
+    """One point for each snapshot, and two for each result: before and after the measured call. The
+    points are in order of time."""
     points = [_point(snapshot, "") for snapshot in snapshots]
     for result in results:
         name = _field(result, "function_name", "name") or ""
@@ -173,7 +174,7 @@ def calls_of(results: Iterable[Any]) -> list[Call]:
 
 
 def _field(entry: Any, *names: str) -> Any:
-    """The first field that the entry has, as an attribute or a key."""
+    """The value of the first of these names that the entry has, as a key or an attribute."""
     for name in names:
         value = entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
         if value is not None:

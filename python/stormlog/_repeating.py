@@ -21,11 +21,11 @@ class Repeating:
 
     @property
     def active(self) -> bool:
-        """Whether it is running."""
+        """Whether the function is being called repeatedly."""
         return self._running is not None
 
     def start(self, step: Callable[[], object], interval: float) -> None:
-        """Start. Does nothing when it is already running."""
+        """Start to call ``step``, every ``interval`` seconds. Does nothing when already started."""
         if not interval > 0:
             raise InvalidValueError("interval must be > 0")
         if self._running is not None:

@@ -1,7 +1,7 @@
 """The recorder that ``stormlog run`` starts inside a Python program that uses a framework.
 
 Every device on which the process holds memory gets its own session. Host memory is not read here:
-the ``stormlog run`` that started the program reads that of all its processes.
+the ``stormlog run`` that started the program reads the host memory of all its processes.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class _Recording:
                 _warn(f"the driver's allocations are not attributed: {reason}")
 
     def _pause(self) -> None:
-        """Wait until the next look is due."""
+        """Wait until it is time to look for devices in use again."""
         if self._cuda_since is None:
             # Woken once, when CUDA starts.
             self._wakes.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S)

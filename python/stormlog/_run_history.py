@@ -1,7 +1,7 @@
 """Records the allocator's history in a program that ``stormlog diagnose --native-history`` runs.
 
-It is switched on when PyTorch starts CUDA, before the first tensor exists, and written when the
-program ends. In a program without CUDA nothing is recorded, and CUDA is not started.
+The history is switched on when PyTorch starts CUDA, before the first tensor exists. It is written
+when the program ends. In a program without CUDA nothing is recorded, and CUDA is not started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _LOOK_FOR_TORCH_S = 0.02
 
 
 def begin(folder: Path, entries: int, used_device: Callable[[], int | None]) -> None:
-    """Record a number of entries, and write the files to a folder when the program ends."""
+    """Record the history, at most ``entries`` entries, and write its files to a folder when the
+    program ends."""
     _History(folder, entries, used_device).begin()
 
 

@@ -1,8 +1,8 @@
 """Leaves signals to the program: our threads take none of them.
 
 The system delivers a signal to any thread that does not block it. If one of our threads got a
-signal, as may happen after the process was stopped and continued, a sleeping main thread would not
-be interrupted.
+signal, which may happen after the process was stopped and continued, the signal would not wake a
+main thread that sleeps.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _storages(
 
 
 class _Roles:
-    """The role of an object, decided once for each type."""
+    """Whether an object is a tensor, module, optimizer or dictionary; decided once per type."""
 
     def __init__(self, torch: Any) -> None:
         optimizer = getattr(getattr(torch, "optim", None), "Optimizer", None)

@@ -60,7 +60,8 @@ class CollectiveAttributionEvidence:
 
 @dataclass
 class CollectiveAttributionResult:
-    """An interval in which a rank's gap is attributed to a collective."""
+    """An interval in which the gap between used and reserved memory of a rank is attributed to a
+    collective operation."""
 
     rank: int
     interval_start_ns: int

@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MetricChange:
-    """One metric of both sides; ``None`` is unknown, never zero."""
+    """One metric of the two compared runs; ``None`` is unknown, never zero."""
 
     metric: str
     unit: Literal["bytes", "bytes_per_s"]
@@ -40,7 +40,7 @@ class MetricChange:
 
 @dataclass(frozen=True)
 class PhaseComparison:
-    """A phase that a rank has on both sides."""
+    """The comparison of one phase of a rank, which both runs have."""
 
     name: str
     metrics: tuple[MetricChange, ...]
@@ -48,7 +48,7 @@ class PhaseComparison:
 
 @dataclass(frozen=True)
 class RankComparison:
-    """A rank that both sides have."""
+    """The comparison of one rank, which both runs have."""
 
     rank: int
     device_id: int
@@ -62,7 +62,7 @@ class RankComparison:
 
 @dataclass(frozen=True)
 class ComparedFinding:
-    """A finding of one side."""
+    """A finding of one of the two compared runs."""
 
     kind: str
     rank: int | None
@@ -73,10 +73,10 @@ class ComparedFinding:
 
 @dataclass(frozen=True)
 class FindingChanges:
-    """Findings by the side that has them.
+    """The findings of two runs, grouped by which of the runs has them.
 
-    ``unanswered`` are findings of the base that may or may not be gone,
-    because too little was recorded on the new side.
+    ``unanswered`` are findings of the base run that may or may not be gone, because too little
+    was recorded of the new run.
     """
 
     new: tuple[ComparedFinding, ...]
@@ -87,7 +87,7 @@ class FindingChanges:
 
 @dataclass(frozen=True)
 class Gate:
-    """A limit and its result."""
+    """A limit on the new run, and whether the run passed it."""
 
     gate: str
     limit: str
@@ -127,7 +127,8 @@ class Comparison:
     document: Mapping[str, Any] = field(compare=False)
 
     def changes(self) -> Iterator[tuple[int, str | None, MetricChange]]:
-        """Increased and decreased metrics, each with its rank and, within a phase, the name of the phase."""
+        """Increased and decreased metrics, each with its rank and the name of its phase. The name
+        is None for a metric of the whole rank."""
         for rank, phase, metric in self._all():
             if metric.verdict in ("higher", "lower"):
                 yield rank, phase, metric
@@ -195,11 +196,10 @@ def compare(
 ) -> Comparison:
     """Compare the memory of two runs and evaluate the given limits.
 
-    A side is a file, a folder with one file per rank, a sink, a bundle, or a baseline that was saved.
-    Limits are written as on the command line: ``"20%"``, ``"512MiB"``, ``"10MB/min"``,
-    ``"1MB/step"``;
-    ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be evaluated does
-    not pass.
+    Each run is given as a file, a folder with one file per rank, a sink, a bundle, or a saved
+    baseline. Limits are written as on the command line: ``"20%"``, ``"512MiB"``, ``"10MB/min"``,
+    ``"1MB/step"``; ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be
+    evaluated does not pass.
     """
     document, text = _core.compare_runs(
         base, new, max_peak_growth, max_slope, max_leak_per_step, max_gap_growth, list(fail_on), session_id,

@@ -61,7 +61,7 @@ class CPUMemorySnapshot:
     cpu_percent: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
+        """The snapshot as a dictionary, with its fields by name."""
         return asdict(self)
 
 
@@ -76,11 +76,11 @@ class CPUProfileResult:
     peak_rss: int
 
     def memory_diff(self) -> int:
-        """The increase in bytes."""
+        """How many bytes the resident size has grown during the measurement."""
         return self.snapshot_after.rss - self.snapshot_before.rss
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields by name."""
+        """The result as a dictionary, with all its fields by name."""
         return {
             "name": self.name,
             "duration": self.duration,
@@ -144,7 +144,7 @@ class CPUMemoryProfiler:
         self._baseline = self._take_snapshot()
 
     def get_summary(self) -> dict[str, Any]:
-        """The peak so far and the change since the start."""
+        """The peak of the process's memory so far and its change since the start, in bytes."""
         if self.snapshots:
             peak = max(snapshot.rss for snapshot in self.snapshots)
             change = self.snapshots[-1].rss - self._baseline.rss

@@ -52,7 +52,7 @@ DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
 def build_snapshot_allocation_attribution(
     snapshot: Any, tensor_index: dict[str, Any]
 ) -> dict[str, Any]:
-    """The allocations of a snapshot that belong to tensors of the index, by address."""
+    """The allocations of a snapshot that belong to tensors in ``tensor_index``, by address."""
     pointers = {
         int(entry["storage_ptr_int"]): entry
         for entry in tensor_index.get("attributed_storage_pointers", [])
@@ -129,7 +129,8 @@ def start_cuda_memory_history(
 
 
 def stop_cuda_memory_history(device: Any = None) -> None:
-    """Stop the recording started here; does nothing when the program started it."""
+    """Stop the history that ``start_cuda_memory_history`` started. A history that the program
+    started itself continues."""
     _cuda_history.switch_off()
 
 
@@ -148,7 +149,7 @@ def cuda_memory_history(
 def capture_cuda_snapshot_artifacts(
     output_dir: Path, *, device: Any = None, history_recorded: bool, skip_gc: bool = False
 ) -> list[str]:
-    """Write a snapshot of the allocator and the owners of its memory; returns the file names.
+    """Write a snapshot of the allocator and the tensors that own its memory; returns file names.
 
     With ``skip_gc`` the snapshot includes garbage, which may be what fills the memory.
     """

@@ -32,7 +32,8 @@ def damage_of_fields(fields: list[_Fields]) -> tuple[Damage, ...]:
 
 
 def warn_of_damage(damage: tuple[Damage, ...]) -> None:
-    """Warn the caller's caller once that some records could not be read."""
+    """Issue one warning that some records could not be read. It names the line that called the
+    function that calls this one."""
     if not damage:
         return
     more = f" (and {len(damage) - 1} more, see .damage)" if len(damage) > 1 else ""

@@ -1,4 +1,4 @@
-"""Values derived from the counters of events: gaps and ratios."""
+"""Values computed from the counters of events, such as the utilization of a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class DerivedFields(TypedDict, total=False):
-    """Values derived from one event; a ratio is ``None`` when one side is unknown."""
+    """Values derived from one event; a ratio is ``None`` when one of its counters is unknown."""
 
     allocator_gap_bytes: int
     utilization_ratio: float | None

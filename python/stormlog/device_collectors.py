@@ -45,7 +45,7 @@ class DeviceMemorySample:
 
 @dataclass(frozen=True)
 class DeviceMemorySampleResult:
-    """A sample with its missing counters, or the reason why there is none."""
+    """A sample and the names of the counters it lacks, or the reason why there is no sample."""
 
     sample: DeviceMemorySample | None
     partial_fields: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class DeviceMemoryCollector(ABC):
 
     @abstractmethod
     def name(self) -> str:
-        """The name of the runtime."""
+        """The name of the runtime that the counters come from, such as ``cuda``."""
 
     @abstractmethod
     def is_available(self) -> bool:
@@ -206,7 +206,7 @@ class ROCmDeviceCollector(CudaDeviceCollector):
 
 
 class MPSDeviceCollector(DeviceMemoryCollector):
-    """Apple's GPUs through PyTorch."""
+    """The counters of an Apple GPU, through PyTorch."""
 
     telemetry_collector = "stormlog.mps_tracker"
 

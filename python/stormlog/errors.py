@@ -11,7 +11,7 @@ class StormlogError(Exception):
 
 
 class InvalidRecordError(StormlogError, ValueError):
-    """A telemetry record breaks a rule of its version."""
+    """A telemetry record breaks a rule of the schema version that it states."""
 
 
 class InvalidValueError(StormlogError, ValueError):

@@ -1,4 +1,4 @@
-"""The gap between used device memory and reserved allocator memory."""
+"""Findings about the gap: the device memory in use minus what the allocator has reserved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _THRESHOLDS = (
 
 @dataclass
 class GapFinding:
-    """A finding about the gap."""
+    """A finding about the gap between used and reserved memory."""
 
     classification: str
     severity: str
@@ -43,7 +43,7 @@ def analyze_hidden_memory_gaps(
     remediation_by_classification: Mapping[str, list[str]],
     phase_resolver: PhaseReplayIndex | None = None,
 ) -> list[GapFinding]:
-    """Findings about the gap, most severe first."""
+    """Findings about the gap between used and reserved memory, most severe first."""
     if not events:
         return []
     limits = [float(thresholds[name]) for name in _THRESHOLDS]

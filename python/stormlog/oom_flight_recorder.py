@@ -39,7 +39,7 @@ class OOMExceptionClassification:
 
 @dataclass(frozen=True)
 class OOMFlightRecorderConfig:
-    """Directory, number and total size of the bundles to keep."""
+    """Where bundles are written, how many are kept, their total size, and the events in each."""
 
     enabled: bool = False
     dump_dir: str = "oom_dumps"

@@ -39,7 +39,7 @@ class MemorySnapshot:
     stack_trace: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
+        """The snapshot as a dictionary, with its fields by name."""
         return asdict(self)
 
 
@@ -59,7 +59,7 @@ class ProfileResult:
     call_count: int = 1
 
     def memory_diff(self) -> int:
-        """The increase in bytes."""
+        """How many bytes the allocated memory has grown during the measurement."""
         return self.memory_after.allocated_memory - self.memory_before.allocated_memory
 
     def peak_memory_usage(self) -> int:
@@ -67,7 +67,7 @@ class ProfileResult:
         return self.memory_peak.max_memory_allocated
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields by name."""
+        """The result as a dictionary, with all its fields by name."""
         return {
             "function_name": self.function_name,
             "execution_time": self.execution_time,

@@ -95,7 +95,7 @@ SummaryGroupBy = Literal["session", "session-rank", "rank", "status"]
 
 @dataclass(frozen=True)
 class CatalogSource:
-    """A source of sessions."""
+    """A sink, file or bundle that contains sessions."""
 
     path: Path
     source_kind: SourceKind
@@ -205,7 +205,8 @@ class SessionRow:
     """A session.
 
     ``status`` is the status that the session's files state. ``effective_status`` is computed when
-    the row is made: it is ``interrupted`` for a session that is marked as running but whose process has ended.
+    the row is made: it is ``interrupted`` for a session that is marked as running but whose process
+    has ended.
     """
 
     session_id: str

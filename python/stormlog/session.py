@@ -198,7 +198,7 @@ def session_summary_from_dict(payload: Mapping[str, Any]) -> SessionSummary:
 
 
 def session_summary_to_dict(summary: SessionSummary) -> dict[str, Any]:
-    """The summary as it is written, with keys in order."""
+    """The summary as a dictionary, in the form and the order of keys in which files contain it."""
     return asdict(summary)
 
 

@@ -131,7 +131,8 @@ class AppendOnlyTelemetrySink(_core.Sink):
         self._log_notices()
 
     def get_diagnostics(self) -> dict[str, int]:
-        """Counts of new segments, of deleted segments and of segments that are left, with bytes."""
+        """How often the sink started a new segment, and the number and bytes of the segments that
+        it deleted and of those that are left."""
         return self.diagnostics()
 
     def _log_notices(self) -> None:

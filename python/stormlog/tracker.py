@@ -218,7 +218,7 @@ class MemoryTracker(BundlingTracker):
         return self._owner.core.device_statistics(self.last_oom_dump_path)
 
     def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:
-        """The warnings, critical alerts and errors in memory."""
+        """The warnings, critical alerts and errors among the events that the tracker still has."""
         rows = self._owner.core.events(None, last_n, None, True)
         return [TrackingEvent(**row) for row in rows]
 

@@ -93,7 +93,8 @@ def get_gpu_info(device: str | int | torch.device | None = None) -> dict[str, An
 
 
 def check_memory_fragmentation(device: str | int | torch.device | None = None) -> dict[str, Any]:
-    """How PyTorch's allocator uses a device, in bytes, shares and text."""
+    """The memory of a device that PyTorch's allocator has reserved, uses and leaves unused: in
+    bytes, as text, and as shares."""
     torch = require_torch()
     if not torch.cuda.is_available():
         return {"error": "CUDA is not available"}
@@ -226,7 +227,7 @@ class MemoryContext:
         self.peak_memory = cuda.max_memory_allocated(self.device)
 
     def get_summary(self) -> dict[str, Any]:
-        """The memory that the block used, in bytes and as text."""
+        """The memory before and after the block, its peak and its change, in bytes and as text."""
         start, end, peak = self.start_memory, self.end_memory, self.peak_memory
         if start is None or end is None or peak is None:
             return {"error": "Context not properly initialized"}

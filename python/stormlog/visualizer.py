@@ -221,8 +221,8 @@ class MemoryVisualizer:
         return self._part("snapshots", snapshots, results)
 
     def _part(self, name: str, given: Any, other: Any) -> Iterable[Any]:
-        """The given results or snapshots, or else those of the profiler. Empty when the caller gave
-        only the other of the two."""
+        """The results or the snapshots, as ``name`` says: those that the caller gave, or else those
+        of the profiler. Empty when the caller gave only ``other``."""
         source = given
         if source is None:
             source = None if other is not None else self.profiler

@@ -78,7 +78,8 @@ impl<'r> ReportsBySessions<'r> {
         Self(keyed.collect())
     }
 
-    /// The report about exactly these sessions, in any order and with as many events.
+    /// The report about exactly these sessions, in any order. The number of events in the report
+    /// must also be the number of events in these sessions.
     pub(crate) fn get(&self, sessions: &[&LoadedSession]) -> Option<&'r RunReport> {
         let events = sessions.iter().map(|session| session.events.len()).sum();
         let ids = sorted_ids(sessions.iter().map(|session| &session.summary));
@@ -124,10 +125,10 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
     analyze_alongside(artifacts, options, |_| ()).map(|(report, ())| report)
 }
 
-/// Analyses loaded artifacts while another thread calls `alongside` with the sessions of one run,
-/// the newest session first. It is the run that contains [`Report::selected`]; without a selected
-/// session the list is empty. An `alongside` that uses one core, such as a pass over all events,
-/// takes no additional time on a machine with many cores.
+/// Analyses loaded artifacts while another thread calls `alongside` with a list of sessions, the
+/// newest first. The list has the sessions of the run that [`Report::selected`] belongs to; without
+/// a selected session the list is empty. An `alongside` that uses one core, such as a pass over all
+/// events, takes no additional time on a machine with many cores.
 pub fn analyze_alongside<R: Send>(
     artifacts: &[Loaded],
     options: &AnalyzeOptions,

@@ -10,9 +10,10 @@
 //! - The manifest decides whether a directory is a sink, a diagnose bundle or an OOM bundle
 //!   ([`Shape`]); a directory without a manifest is a sink when it has segments, and a diagnose
 //!   bundle when it has a file `telemetry_timeline.json`.
-//! - A file may hold events when it is a `.jsonl` file whose first line is not a record of another
-//!   kind, or a `.json` or `.csv` file whose name contains `event`, `track`, `telemetry` or a rank
-//!   (`rank3`). A compressed file is classified by its name without `.gz` or `.zst`.
+//! - Two kinds of files may hold events: `.jsonl` files, unless the first line is a JSON object
+//!   without any key of an event, and `.json` or `.csv` files whose name contains `event`, `track`,
+//!   `telemetry` or a rank (`rank3`). A compressed file is classified by its name without `.gz` or
+//!   `.zst`.
 //! - A sink and the sinks directly in it form one recording (`host/`, `gpu-1/`, `rank-0001/`).
 //!   Other files below a sink or in a bundle are not part of the recording: loading it does not
 //!   read them, but queries list them.

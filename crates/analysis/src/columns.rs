@@ -1,8 +1,9 @@
 //! Stores events in columns: a struct of arrays with shared strings and metadata.
 //!
 //! A row takes 88 bytes plus its metadata. Rows with equal metadata share the text; metadata that
-//! differ from others only in their integers take 8 bytes and 8 per integer. Fields that rarely
-//! change within a session (host, rank, device and so on) form one [`Origin`] that rows refer to.
+//! differ from others only in their integers take 8 bytes plus 8 bytes per integer. Fields that
+//! rarely change within a session (host, rank, device and so on) form one [`Origin`] that rows
+//! refer to.
 
 mod builder;
 mod interner;
@@ -22,7 +23,8 @@ use interner::Strings;
 use metadata::MetadataPool;
 pub(crate) use row_set::RowSet;
 
-/// Marks an event type for which a filter has not been called yet; 1 means accepted, 0 rejected.
+/// What is stored for an event type as long as the filter has not been called for it. After the
+/// call, 1 is stored if the filter accepts the type, otherwise 0.
 const UNASKED: u8 = 2;
 
 /// The value in [`Chunk::context`] for an event without a context (a text that describes it).

@@ -13,9 +13,9 @@
 //!    warm-up.
 //! 2. `evidence::floor` finds the floor: the memory that is still held between steps.
 //! 3. `growth` and `growth::jump` decide whether the floor grows or jumps.
-//! 4. `evidence` compares the ranks.
+//! 4. `evidence` compares the growth and the jumps of the ranks with one another.
 //! 5. The detectors read the evidence. `finding::draft` turns what they find into findings, and
-//!    `cause` names the line and the holder behind it.
+//!    `cause` names the line and the holder behind each finding.
 //! 6. `diagnosis` collects the answers.
 //!
 //! ```

@@ -18,14 +18,14 @@ pub struct Gathered {
     pub loaded: Vec<Loaded>,
     /// The path of each loaded artifact.
     pub files: Vec<PathBuf>,
-    /// Files in a folder that contain no telemetry.
+    /// Files without telemetry that were found in the given folders.
     pub skipped: Vec<PathBuf>,
     /// For each loaded artifact, whether sessions were removed from it as copies.
     has_removed: Vec<bool>,
 }
 
 impl Gathered {
-    /// Each artifact that has all of its sessions, with its path.
+    /// Each artifact from which no session was removed as a copy, with its path.
     pub fn whole_files(&self) -> impl Iterator<Item = (&Path, &Loaded)> {
         let all = self.files.iter().map(PathBuf::as_path).zip(&self.loaded);
         let all = all.zip(&self.has_removed);

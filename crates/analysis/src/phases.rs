@@ -1,8 +1,8 @@
-//! Replays the phases of a training loop from their enter and exit events.
+//! Computes the time spans of phases, and the phase of an event.
 //!
-//! Replay turns enter and exit events into time spans. Attribution determines the phase of an
-//! event. When several threads were in phases at that time, attribution also determines how certain
-//! the phase is.
+//! *Replay* computes the time spans of phases from the events that mark where a phase is entered
+//! and left. *Attribution* determines the phase of an event from these spans. When several threads
+//! were in phases at the time of the event, attribution also determines how certain the phase is.
 
 mod attribution;
 mod boundary;
@@ -50,7 +50,7 @@ impl PhaseSpan {
     }
 }
 
-/// The phase spans of each session and rank, in the order in which the groups were created.
+/// Phase spans in groups, one group for each session and rank.
 pub type SpanGroups = Vec<((Text, i64), Vec<PhaseSpan>)>;
 
 /// All phases in the given events, grouped by session and rank.
@@ -73,10 +73,10 @@ pub struct Moment {
 }
 
 impl PhaseReplay {
-    /// Replays the phases of loaded events.
+    /// Computes the time spans of all phases in loaded events.
     pub fn of_events(events: &Events) -> Self {
-        // Most sessions have no phases, and the search for boundaries costs less than a replay of
-        // all events.
+        // Most sessions have no phases, and searching the events for boundaries of phases costs
+        // less than the replay below.
         if events.of_type(Boundary::is_one).next().is_none() {
             return Self::default();
         }
@@ -94,7 +94,7 @@ impl PhaseReplay {
         }
     }
 
-    /// Replays phases from events; the events may be in any order.
+    /// Computes the time spans of all phases in `moments`, which may be in any order.
     pub fn of_moments(moments: impl IntoIterator<Item = Moment>) -> Self {
         let mut replay = Replay::default();
         for moment in moments {
@@ -106,7 +106,7 @@ impl PhaseReplay {
         }
     }
 
-    /// Creates a replay from spans that were computed elsewhere.
+    /// Creates a `PhaseReplay` from spans that were computed elsewhere.
     pub fn from_groups(groups: SpanGroups) -> Self {
         Self { groups }
     }
@@ -208,8 +208,8 @@ impl Replay {
     }
 
     /// The spans of each group (session and rank). Groups with at least one phase that has an exit
-    /// event come first, as in stormlog 0.3.9: where spans are otherwise equal, the span of the
-    /// earlier group takes precedence.
+    /// event come first, as in stormlog 0.3.9. The order matters when spans of several groups have
+    /// the same sequence number: attribution then prefers the span of the earlier group.
     fn finish(self) -> SpanGroups {
         let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
             .groups

@@ -74,7 +74,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Maximum number of attempts at opening a file that is being replaced.
+/// Maximum number of attempts at opening a file that another process keeps replacing.
 const TRIES: usize = 4;
 
 /// Opens a regular file inside an artifact. Links are followed if they stay within the artifact.

@@ -21,8 +21,8 @@ pub fn rollup_path(path: &Path) -> PathBuf {
     directory.unwrap_or(path).join(ROLLUP_FILENAME)
 }
 
-/// Reads the rollups of a sink. `None` when the rollups cannot be read, or when they do not match
-/// the segments, events or bytes in the manifest.
+/// Reads the rollups of a sink. `None` when the rollups cannot be read, or when the manifest of the
+/// sink lists other segments, or another number of events or bytes, than the rollups cover.
 pub fn read_rollups(path: &Path) -> Option<RollupFile> {
     let file = rollup_path(path);
     let text = read_beside(folder_of(&file), &file).ok()?;

@@ -4,7 +4,7 @@
 use stormlog_format::whole_count;
 
 /// Maximum number of points that [`theil_sen`] compares in pairs. When there are more points,
-/// [`theil_sen`] uses only every k-th point.
+/// [`theil_sen`] uses every k-th point, with the smallest k that leaves at most this many.
 const MAX_SLOPE_POINTS: usize = 40;
 
 /// The quantile `q` of `values`: the member of the sorted values whose index is nearest to `q`

@@ -1,5 +1,6 @@
-//! Appends events to a sink as trackers do and prints the rates, for
-//! `benches/compare_append.py`.
+//! Appends events to a sink as trackers do, for `benches/compare_append.py`. The program prints two
+//! rates in events per second: of the appends alone, and including the time to open and close the
+//! sink.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::time::Instant;

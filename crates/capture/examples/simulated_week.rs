@@ -1,7 +1,8 @@
-//! Appends a simulated week at 10 samples a second to a real sink. It prints how large the sink
-//! became, how many samples were kept and removed, whether the extremes of each day are left, and
-//! how long appends took. With `complete` as the last argument nothing is thinned, to compare the
-//! times of appends. With `background` the events go through a queue, as in the trackers.
+//! Appends the samples of a simulated week, 10 a second, to a sink on disk. The program prints how
+//! large the sink became, how many samples the sink kept and removed, whether it kept the lowest
+//! and the highest sample of each day, and how long appends took. With `complete` as the last
+//! argument nothing is thinned, which shows how long appends take without thinning. With
+//! `background` as the last argument the events go through a queue, as in the trackers.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::path::Path;
@@ -196,8 +197,9 @@ impl Week {
         Ok(())
     }
 
-    /// Waits until thinning has caught up. A real recording of 10 samples a second need not wait.
-    /// Then measures the size of the directory.
+    /// Waits until thinning has reduced the sink to 15/16 of `budget` bytes, then measures the size
+    /// of the directory. The wait is needed only here, because samples are appended faster than the
+    /// 10 a second of a real recording.
     fn catch_up(&mut self, sink: &Store, budget: u64, directory: &Path) -> Result<(), Failure> {
         while sink.retained_bytes() > budget - budget / 16 {
             std::thread::sleep(Duration::from_millis(1));

@@ -90,7 +90,8 @@ pub enum Detail {
     Samples,
 }
 
-/// Receives each alert, on the thread that found the alert, while no lock is held.
+/// Receives each alert, on the thread that found the alert, while that thread does not hold the
+/// lock of the recorder's state.
 pub trait AlertListener: Send + Sync {
     /// Receives an alert after it has been recorded. The argument `origin` has the fields that all
     /// events of the session share.
@@ -301,16 +302,16 @@ impl Recorder {
         self.state().sink.as_ref().map(|sink| sink.status())
     }
 
-    /// The sink directory of the running session or the last one; `None` if the session could not
-    /// be stored.
+    /// The sink directory of the running session or the last one; `None` before a directory could
+    /// be opened, and when events are not stored.
     pub fn sink_directory(&self) -> Option<PathBuf> {
         let state = self.state();
         let running = state.sink.as_ref().map(|sink| sink.status());
         running.or_else(|| state.stored.clone())?.directory
     }
 
-    /// Why the running session or the last one could not be stored completely; `None` when it was
-    /// stored completely.
+    /// Why the last session could not be stored completely; `None` when it was, while a session is
+    /// running, and when events are not stored.
     pub fn storage_problem(&self) -> Option<String> {
         self.state().stored.as_ref()?.problem.clone()
     }

@@ -2,8 +2,8 @@
 //!
 //! The operating system delivers a signal to any thread of a process that does not block it. A
 //! signal that arrives on a thread of the recorder would not interrupt a main thread that sleeps.
-//! In a program that blocks the signal in its own threads and waits for it (`sigwait`), the
-//! signal's default action would end the program.
+//! If the program blocks the signal in its own threads and waits for it (`sigwait`), the signal
+//! would go to the thread of the recorder, and its default action would end the program.
 
 use std::io;
 use std::thread::Builder;

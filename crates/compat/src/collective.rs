@@ -392,7 +392,8 @@ fn score(
     })
 }
 
-/// The value divided by the value that is required, at most 1.
+/// How much of a threshold (`required`) a value reaches, from the quotient of the two: 1 if the
+/// value reaches the threshold or the threshold is not positive.
 fn share(value: f64, required: f64) -> f64 {
     if required <= 0.0 {
         1.0

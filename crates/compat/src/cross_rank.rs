@@ -295,7 +295,7 @@ impl Tally<&Text> {
     }
 }
 
-/// Samples by rank, with the world size and the intervals that the samples declare.
+/// Samples by rank, with the world size and the sampling intervals that the samples declare.
 struct Grouped {
     ranks: BTreeMap<i64, RankSamples>,
     world_size: i64,

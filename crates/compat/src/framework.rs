@@ -105,8 +105,8 @@ impl Fragmentation {
     }
 }
 
-/// The efficiency score of a profile: 10, minus deductions for peak, growth and fragmentation and
-/// for leaks in `usage`.
+/// The efficiency score of a profile, from 0 to 10: 10, minus deductions for a high peak of memory,
+/// for growth of memory, for fragmentation, and for signs of a leak in the readings `usage`.
 pub fn efficiency(peak_mb: f64, growth: f64, fragmentation: f64, usage: Option<&[f64]>) -> f64 {
     let mut score = 10.0;
     score -= tier(peak_mb, (8000.0, 3.0), (4000.0, 1.5));
@@ -179,8 +179,9 @@ fn function_score(memory_per_call: f64, seconds_per_call: f64) -> f64 {
     memory * time
 }
 
-/// The scores of a profile from 0 to 10, with recommendations. Profiles without snapshots have no
-/// fragmentation score.
+/// The part of the report with recommendations and the scores of a profile, from 0 to 10: memory
+/// efficiency, fragmentation, performance, and the mean of the three. A profile without snapshots
+/// has no fragmentation score, which then counts as 5 in the mean.
 pub fn score(
     efficiency: f64,
     fragmentation: Option<f64>,

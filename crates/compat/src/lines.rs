@@ -6,7 +6,8 @@ use stormlog_format::byte_text;
 
 use crate::analyses::Analyses;
 
-/// The three pieces of advice that stormlog 0.3.9 gives on gap findings of a class.
+/// The three pieces of advice that stormlog 0.3.9 gives on a gap finding of the given class, such
+/// as a transient spike.
 pub(crate) fn remediation(class: GapClass) -> [&'static str; 3] {
     match class {
         GapClass::TransientSpike => [

@@ -34,7 +34,8 @@ pub enum WhenFull {
     DropOldest,
 }
 
-/// How many request bodies a [`Delivery`] keeps in its queue, and how often it tries to send each.
+/// How many request bodies a [`Delivery`] keeps in its queue, and how many times it tries to send
+/// each of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// The largest number of bodies that wait in the queue.
@@ -146,7 +147,7 @@ impl Delivery {
         self.shared.changed.notify_all();
     }
 
-    /// The number of bodies delivered and dropped so far.
+    /// How many request bodies were sent and how many were dropped so far.
     pub fn delivered(&self) -> Delivered {
         self.shared.lock().delivered.clone()
     }

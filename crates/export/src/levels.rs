@@ -267,7 +267,8 @@ impl Levels {
         self.set_known(Metric::Dropped, labels, Some(dropped), at_ns);
     }
 
-    /// Adds how many bodies were sent to one kind of receiver and how many were dropped.
+    /// Adds how many request bodies were sent to one kind of receiver, and how many were
+    /// dropped.
     pub fn add_deliveries(&mut self, to: &str, sent: u64, dropped: u64, at_ns: i64) {
         let count = |count: u64| i64::try_from(count).ok();
         let labels = Labels::new().with("to", to);

@@ -91,9 +91,10 @@ pub struct Pruned {
 /// the announced size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rewriting {
-    /// The segment whose file is replaced by the rewritten one.
+    /// The segment whose file the rewrite replaces by a new file.
     pub segment: Text,
-    /// The segments whose lines move into the replaced segment. Their files are deleted afterwards.
+    /// The other segments whose lines move into the new file. Their own files are deleted
+    /// afterwards.
     pub replaces: Vec<Text>,
     /// The number of events in the segment after the rewrite.
     pub event_count: i64,
@@ -107,7 +108,8 @@ pub struct Rewriting {
 }
 
 impl Thinned {
-    /// Adds the counts of removed samples and thinned segments of two values.
+    /// Adds the counts of removed samples and thinned segments of both values, and keeps the later
+    /// `until_ns`.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -191,9 +193,10 @@ pub struct Segment {
     pub closed: bool,
     /// The id of the session whose events are in the segment.
     pub session_id: Option<Text>,
-    /// The length of the time intervals to which the segment was thinned; only some samples of each
-    /// interval are left. The length is 1 for a segment that was only merged from others, and zero
-    /// for a segment that thinning has not processed. Zero is not written.
+    /// The length, in nanoseconds, of the time intervals to which the segment was thinned; only
+    /// some samples of each interval are left. The length is 1 for a segment into which the lines
+    /// of other segments were merged without removing samples. The length is zero for a segment
+    /// that thinning has not processed; the key is then not written.
     #[serde(skip_serializing_if = "is_zero")]
     pub thinned_interval_ns: i64,
 }

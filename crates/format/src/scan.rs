@@ -357,9 +357,8 @@ impl<'a> Values<'a> {
         )
     }
 
-    /// Sets a string field, given as the text between the quotes in a line. Setting a string
-    /// returns false when the field must not be a string, or when the string contains escapes that
-    /// must be resolved.
+    /// Sets a string field, given as the text between the quotes in a line. Returns false when the
+    /// field must not be a string, or when the string contains escapes that must be resolved.
     pub fn set_string(&mut self, field: usize, text: &'a [u8]) -> bool {
         self.strings[field] = text;
         self.present |= 1 << field;
@@ -507,8 +506,8 @@ fn leading_digits(text: &[u8]) -> (usize, u64) {
         Some(chunk) => bytes = *chunk,
         None => bytes[..text.len()].copy_from_slice(text),
     }
-    // After the exclusive or, a digit is a byte of 0 to 9. In `others`, the highest bit is set for
-    // every byte that is not a digit.
+    // The exclusive or with 0x30, the code of the digit 0, turns the bytes of digits into the
+    // numbers 0 to 9. In `others`, the highest bit of a byte is set if the byte is not a digit.
     let word = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
     let others = (word.wrapping_add(0x7676_7676_7676_7676) | word) & 0x8080_8080_8080_8080;
     let digits = (others.trailing_zeros() / 8).min(8);

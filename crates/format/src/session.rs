@@ -184,8 +184,8 @@ impl SessionSummary {
     }
 }
 
-/// Converts the value of a session summary's field to an integer like Python's `int`. The errors
-/// contain the name `field`.
+/// Converts the value of a session summary's field to an integer like Python's `int`. The argument
+/// `field` is the name of the field, which the errors contain.
 pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, SessionError> {
     python_int(value).map_err(|error| match error {
         IntegerError::WrongType => SessionError::WrongType(field),

@@ -104,7 +104,7 @@ impl Numbered<'_> {
     }
 }
 
-/// Recognises texts that differ from one of the last texts only in their integers.
+/// Recognises JSON texts that differ from one of a few remembered texts only in their integers.
 #[derive(Debug, Default)]
 pub struct Matcher {
     layouts: Layouts<Arc<Skeleton>>,
@@ -113,8 +113,9 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// Compares the beginning of a text with the last texts. The result is the length of the JSON
-    /// text; `None` when it differs from all of them in more than its integers.
+    /// Compares the JSON text at the beginning of `text` with the remembered texts. The result is
+    /// the length of the JSON text, or `None` if this JSON text differs from each remembered text
+    /// in more than its integers.
     pub fn matches(&mut self, text: &[u8]) -> Option<usize> {
         let integers = &mut self.integers;
         self.layouts.read(|known| known.read(text, integers))

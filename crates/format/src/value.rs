@@ -78,9 +78,10 @@ impl Value {
     }
 }
 
-/// Serializes a value for any JSON library: lone surrogates are replaced, integers beyond 64 bits
-/// become text, and numbers that are not finite become null. The function
-/// [`value_of`](crate::json::value_of), which serializes to a [`Value`], keeps all of them.
+/// Serializes a value for any JSON library: lone surrogates are replaced by U+FFFD, integers beyond
+/// 64 bits become text, and numbers that are not finite become null. The function
+/// [`value_of`](crate::json::value_of), which serializes to a [`Value`], keeps these surrogates,
+/// integers and numbers unchanged.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

@@ -20,8 +20,9 @@ use crate::errors::raise;
 use crate::phases::{Resolver, attribution_fields};
 use crate::rows::EventRows;
 
-/// The fields of a gap finding for Python: those of `GapFinding` except remediation and phase,
-/// followed by the index of the event that shows the gap.
+/// A finding about the gap between device and allocator memory, for Python: the fields of
+/// `GapFinding` except remediation and phase, followed by the index of the event that shows the
+/// gap.
 type GapFields<'py> = (
     &'static str,
     &'static str,
@@ -86,7 +87,8 @@ pub(crate) fn gap_findings<'py>(
 }
 
 /// Compares the ranks of a run. Returns the merged timeline and the first cause (the ranks whose
-/// memory may have risen first), each as the fields of its Python class, and all notes.
+/// memory may have risen first), each as the fields of its Python class, and the notes of both
+/// without duplicates.
 #[pyfunction]
 #[pyo3(signature = (rows, resolver, with_points))]
 pub(crate) fn compare_ranks<'py>(
@@ -160,7 +162,9 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
             suspect.supporting_ranks,
         )?;
         let fields = dict_of(py, suspect)?;
-        // In the dictionary of stormlog 0.3.9, the key `evidence` comes before the phase.
+        // In the dictionary that stormlog 0.3.9 returns for a suspect, the key `evidence` comes
+        // before `phase_attribution`, so `phase_attribution` is removed here and added again at the
+        // end.
         fields.del_item("phase_attribution")?;
         fields.set_item("evidence", evidence)?;
         fields.set_item("phase_attribution", phase(py, suspect.phase.as_ref())?)?;
@@ -177,8 +181,9 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
     Ok(fields)
 }
 
-/// Attributes gaps between device and allocator memory to collective operations; the nine limits
-/// are passed in the order of the fields of `CollectiveConfig`.
+/// Attributes gaps between device and allocator memory to collective operations, in which ranks
+/// communicate. The argument `limits` has the nine thresholds of `CollectiveConfig`, in the order
+/// of its fields.
 #[pyfunction]
 #[pyo3(signature = (rows, limits, resolver))]
 pub(crate) fn attribute_collectives<'py>(

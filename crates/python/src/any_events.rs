@@ -59,8 +59,8 @@ pub(crate) fn loose_event(object: &Bound<'_, PyAny>) -> PyResult<LooseEvent> {
     })
 }
 
-/// A field of an event as a scalar; `None` when the field is missing, `Opaque` when it is not a
-/// scalar.
+/// A field of an event as a scalar (`None`, a boolean, a number or a string). Returns `None` when
+/// the field is missing, and `Opaque` when the field is not a scalar.
 fn value(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Value>> {
     match field(object, name)? {
         None => Ok(None),

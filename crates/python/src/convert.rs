@@ -218,8 +218,8 @@ pub(crate) enum Reading {
     /// The conversion for the id of a record, which is a hash of the record: keys that are not
     /// strings, and sets, become the text that Python's `str` returns.
     Record,
-    /// The conversion for the dimensions of a fingerprint: sets become lists, and keys that are not
-    /// strings become an empty text.
+    /// The conversion for the dimensions of a fingerprint (the properties that distinguish issues
+    /// of one kind): sets become lists, and keys that are not strings become an empty text.
     Dimensions,
 }
 

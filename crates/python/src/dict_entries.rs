@@ -64,9 +64,9 @@ impl Entries {
             let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: the dictionary is alive, and the pointers lead to variables for its position,
             // a key and a value. The dictionary cannot change before the next entry is read: this
-            // thread is attached to the interpreter and runs no Python code until then. It drops
-            // only `None`, numbers, booleans and strings, which run no code when they are dropped;
-            // `settle` has already dropped all other values.
+            // thread is attached to the interpreter and runs no Python code until then. The objects
+            // that this loop drops are `None`, numbers, booleans and strings, which run no code
+            // when they are dropped; `settle` has already dropped all other values.
             let found = unsafe {
                 let pointers = (&raw mut position, &raw mut key, &raw mut value);
                 ffi::PyDict_Next(dict.as_ptr(), pointers.0, pointers.1, pointers.2)

@@ -52,7 +52,8 @@ impl Drawing {
         Self::of_story(py, story, kind, title)
     }
 
-    /// Draws ranks side by side, with the ranks that the cross-rank analysis suspects as the cause.
+    /// Draws the memory of all ranks in one chart, and marks the rank whose memory probably rose
+    /// first.
     #[staticmethod]
     fn of_ranks(py: Python<'_>, rows: &EventRows) -> PyResult<Self> {
         let story = py.detach(|| stormlog_compat::story_of_ranks(&rows.0));
@@ -84,8 +85,9 @@ impl Drawing {
         Self::of_story(py, story, "timeline", Some(title))
     }
 
-    /// Draws profiled functions: `memory_allocated`, `execution_time` or `peak_memory` as bars, or
-    /// a `heatmap`.
+    /// Draws profiled functions. If `what` is `memory_allocated`, `execution_time` or
+    /// `peak_memory`, the chart has one bar per function for that number; if `what` is `heatmap`,
+    /// it is a heat map.
     #[staticmethod]
     fn of_functions(py: Python<'_>, calls: Vec<CallFields>, what: &str) -> PyResult<Self> {
         let (what, title) = match what {

@@ -119,7 +119,7 @@ pub(crate) fn driver_state() -> (&'static str, Option<String>) {
 
 /// The memory that was allocated through the driver and is in use, summed by device, kind, library
 /// and line. Also returns the number of allocations that the sums do not include, because too many
-/// others were in use.
+/// earlier allocations were still in use.
 #[pyfunction]
 pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u64)> {
     let held = py.detach(driver::held);
@@ -143,9 +143,9 @@ pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u
     Ok((described.collect::<PyResult<_>>()?, driver::missed()))
 }
 
-/// Waits for a question which line of Python a thread executes; the thread itself asks it while it
-/// allocates through the driver. Returns the number of the question and the thread's id
-/// (`threading.get_ident`), or `None` if no question comes within `patience_s` seconds.
+/// Waits until a thread that allocates through the driver asks which line of Python it is
+/// executing. Returns the number of the question and the thread's id (`threading.get_ident`), or
+/// `None` if no question comes within `patience_s` seconds.
 #[pyfunction]
 pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u64)> {
     let patience = Duration::try_from_secs_f64(patience_s).unwrap_or_default();
@@ -153,8 +153,8 @@ pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u
     Some((question.number, question.thread))
 }
 
-/// Answers a question of `driver_question`: passes the file, line and function that the thread
-/// executes to the thread, or `None` if they are not known.
+/// Answers a question that `driver_question` returned. The argument `site` is the file, line and
+/// function that the asking thread executes, or `None` if they are not known.
 #[pyfunction]
 #[pyo3(signature = (question, site))]
 pub(crate) fn driver_answer(question: (u64, u64), site: Option<(String, u32, String)>) {

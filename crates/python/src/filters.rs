@@ -1,4 +1,5 @@
-//! Converts the filters of the Python package to those of the query store.
+//! Converts the filters of the Python package to the filters of `stormlog_analysis`, which select
+//! events, sessions, runs and issues in queries.
 
 use pyo3::prelude::*;
 use stormlog_analysis::issue::IssueFilter;

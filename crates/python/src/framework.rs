@@ -107,7 +107,8 @@ pub(crate) fn framework_suggestions(
     Ok(advice)
 }
 
-/// The overall score of a TensorFlow or JAX profile and its parts, with suggestions.
+/// The overall score of a TensorFlow or JAX profile, the scores for memory efficiency,
+/// fragmentation and performance of which it is the mean, and suggestions.
 #[pyfunction]
 pub(crate) fn framework_score<'py>(
     py: Python<'py>,

@@ -124,7 +124,8 @@ pub(crate) fn attach_history_to_oom_bundle(
     attached.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Deletes the oldest OOM bundles in the folder `root` until the others are within the limits.
+/// Deletes the oldest OOM bundles in the folder `root` until the remaining bundles are within the
+/// limits on their number and on their total size.
 #[pyfunction]
 pub(crate) fn prune_oom_bundles(py: Python<'_>, root: PathBuf, max_dumps: i64, max_total_mb: i64) {
     let retention = Retention {
@@ -170,7 +171,7 @@ pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     described.collect()
 }
 
-/// Seconds to wait before a collector is read again after a number of failures.
+/// Seconds to wait before a collector is read again after `failures` failures in a row.
 #[pyfunction]
 pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> f64 {
     health::retry_delay_s(failures, initial_s, factor, max_s)

@@ -226,7 +226,8 @@ fn origin(
     })
 }
 
-/// A session and a rank for looking up phases; `None` when they cannot match any phase.
+/// A session id and a rank for looking up phases; `None` when the session id is not a string or the
+/// rank is not an integer, because then no phase matches.
 fn session_and_rank(
     session_id: &Bound<'_, PyAny>,
     rank: Option<&Bound<'_, PyAny>>,
@@ -312,8 +313,8 @@ pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribu
     })
 }
 
-/// The fields of an attribution to a phase by name; the field `phase_summary` is a pair:
-/// the path of the most likely phase and the basis for that choice.
+/// The fields of an attribution, which says in which phase something happened, by name. The field
+/// `phase_summary` is a pair: the path of the most likely phase and the basis for that choice.
 pub(crate) fn attribution_fields<'py>(
     py: Python<'py>,
     attribution: &PhaseAttribution,

@@ -1,4 +1,5 @@
-//! Analyses of profiled calls for Python: patterns, insights, score and the report's summary.
+//! Analyses of profiled calls for Python: patterns of wasted memory, insights (observations such as
+//! slow functions), the score and the report's summary.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -72,8 +73,8 @@ fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
     }
 }
 
-/// Finds patterns of wasted memory, such as leaks, in profiled calls. Each is returned as the
-/// fields of `MemoryPattern` by name.
+/// Finds patterns of wasted memory, such as leaks, in profiled calls. Returns, for each pattern,
+/// the fields of `MemoryPattern` by name.
 #[pyfunction]
 pub(crate) fn profile_patterns(
     py: Python<'_>,
@@ -83,7 +84,8 @@ pub(crate) fn profile_patterns(
     dicts_of(py, optimization::patterns(&calls.0, &limits(thresholds)))
 }
 
-/// Finds insights about profiled calls and returns the fields of `PerformanceInsight` by name.
+/// Finds insights about profiled calls, such as slow functions and growing memory. Returns, for
+/// each insight, the fields of `PerformanceInsight` by name.
 #[pyfunction]
 pub(crate) fn profile_insights(
     py: Python<'_>,
@@ -100,8 +102,8 @@ pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_
     dict_of(py, &optimization::summary(&calls.0))
 }
 
-/// The score of a profile, computed from the severities of its patterns and the impacts of its
-/// insights.
+/// The score of a profile from 0 to 100: 100 minus deductions for the severities of its patterns
+/// and the impacts of its insights.
 #[pyfunction]
 pub(crate) fn optimization_score(
     py: Python<'_>,

@@ -1,5 +1,6 @@
-//! The recorder for Python. Every call to the recorder releases the interpreter lock first, because
-//! the sampling thread may hold another lock while it waits for the interpreter.
+//! The recorder for Python. Every call to the recorder releases the interpreter lock first.
+//! Otherwise the calling thread could hold the interpreter lock and wait for a lock of the
+//! recorder, while the sampling thread holds that lock and waits for the interpreter.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -289,8 +290,9 @@ impl Recorder {
         dict_of(py, &statistics)
     }
 
-    /// The events in the recorder's memory, summarised in time buckets: timestamps, allocated bytes
-    /// and reserved bytes.
+    /// The events in the recorder's memory, summarised in time buckets of `interval_s` seconds:
+    /// three lists with the start of each bucket in epoch seconds, and the allocated and the
+    /// reserved bytes of the bucket's last event.
     fn timeline(&self, py: Python<'_>, interval_s: f64) -> (Vec<f64>, Vec<i64>, Vec<i64>) {
         let timeline = py.detach(|| {
             let events = self.core.events(&EventQuery::default());

@@ -1,6 +1,6 @@
 //! Sends artifacts to experiment trackers, for the program `stormlog`. The libraries of the
 //! experiment trackers are written in Python, so the Python module `stormlog._services` calls them.
-//! This module also finds the files of an artifact that may be sent to a tracker.
+//! The Rust module here also finds the files of an artifact that may be sent to a tracker.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Session summaries for Python: applies the rules of `stormlog.session` to plain mappings and
-//! attributes.
+//! Session summaries for Python: applies the rules of `stormlog.session` to mappings and to objects
+//! with the attributes of a session summary.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -27,13 +27,15 @@ pub(crate) fn forget_after_fork() {
     store::forget_after_fork();
 }
 
-/// Prepares for a fork; must be called by the thread that is about to fork.
+/// Prepares for a fork: until the fork is over, no thread can open or close the lock of a sink's
+/// directory. The thread that is about to fork must call this function.
 #[pyfunction]
 pub(crate) fn before_fork() {
     store::before_fork();
 }
 
-/// Ends the preparation for a fork; must be called in the parent by the thread that forked.
+/// Lets the threads of the parent open and close locks again after a fork. The thread that forked
+/// must call this function in the parent.
 #[pyfunction]
 pub(crate) fn after_fork_in_parent() {
     store::after_fork_in_parent();
@@ -86,9 +88,9 @@ impl Sink {
 
     /// Append a record of the active session; if no session is active, the record's session begins.
     fn append(&self, py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
-        // The shared `Lines` reuse text of the previous record. They are in use when converting
-        // a record runs code of the caller that appends another record; that record then gets new
-        // `Lines`.
+        // The sink's own `Lines` reuse text of the previous record. Converting a record can run
+        // Python code of the caller, and that code may append another record. The sink's `Lines`
+        // are then still in use, so the other record gets new `Lines`.
         let mut shared = self.lines.try_lock();
         let mut alone;
         let lines = if let Ok(lines) = &mut shared {

@@ -5,7 +5,8 @@ use stormlog_format::human_bytes;
 
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/// The largest unit in which the amount is at least one, and the number of bytes in that unit.
+/// The largest unit in which the amount is at least one, and the size of that unit in bytes, such
+/// as 1024 for `KiB`.
 pub(crate) fn unit_for(bytes: f64) -> (&'static str, f64) {
     let mut size = 1.0;
     for unit in UNITS {

@@ -79,8 +79,8 @@ pub(crate) fn verdict_below(
     };
     let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
     let lines = wrapped(text, style, area.width, VERDICT_LINES);
-    // The first line of the verdict moves up, because there is more space than needed below the
-    // heading.
+    // The verdict is drawn 8 pixels higher, because the heading leaves more space below it than is
+    // needed.
     let mut y = y - 8.0;
     for line in &lines {
         y += VERDICT_ROW;
@@ -175,7 +175,8 @@ pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) 
     }
 }
 
-/// Draws the background of the plot, the byte axis and its grid; returns the scale of the axis.
+/// Draws the background of the plot, the y axis with amounts in bytes, and its grid; returns the
+/// scale of the y axis.
 pub(crate) fn byte_axis(
     scene: &mut Scene,
     plot: Area,

@@ -18,7 +18,7 @@ use crate::time;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
 use crate::track::{DrawnTrack, Measure};
 
-/// Height in pixels of one row of the verdict, and the largest number of rows.
+/// Height in pixels of one row of the verdict, and the largest number of rows of the verdict.
 const BANNER_ROW: f64 = 19.0;
 const BANNER_LINES: usize = 3;
 

@@ -1,4 +1,5 @@
-//! Draws profiled functions for comparison: as bars, as a heat map, and on a page with both.
+//! Draws profiled functions for comparison: as bars, as a heat map, and as a dashboard of four
+//! plots.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +70,8 @@ pub struct FunctionTable {
 }
 
 impl FunctionTable {
-    /// Groups calls by function and sums them up.
+    /// Groups calls by function. For each function, counts the calls, sums their times and their
+    /// allocated and freed bytes, and keeps the highest peak.
     pub fn new(rows: Vec<FunctionRow>) -> Self {
         let mut indices: BTreeMap<String, usize> = BTreeMap::new();
         let mut functions: Vec<(String, Function)> = Vec::new();
@@ -103,8 +105,9 @@ impl FunctionTable {
         scene
     }
 
-    /// Draws the numbers of all functions as colours; the highest value of each column has the
-    /// strongest colour.
+    /// Draws a heat map with one row for each of at most `MOST_BARS` functions, and columns for
+    /// time, allocated bytes, freed bytes and peak. The highest value of each column has the
+    /// lightest colour.
     pub fn heatmap(&self, canvas: Canvas) -> Scene {
         let rows = self.functions.len().min(MOST_BARS) as u32;
         let height = canvas.height.unwrap_or(150 + rows * 28);
@@ -168,7 +171,8 @@ impl FunctionTable {
         scene
     }
 
-    /// Renders an HTML page around a drawing that was made by one of the other functions.
+    /// Renders an HTML page that contains a drawing of [`bars`](Self::bars),
+    /// [`heatmap`](Self::heatmap) or [`dashboard`](Self::dashboard).
     pub fn page_of(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
         html::picture_page(scene, title, theme)
     }

@@ -52,7 +52,8 @@ pub(crate) fn range(grid: &Grid) -> (i64, i64) {
     }
 }
 
-/// Draws the heat map of a measure, one row per track, with its axes and the colour scale.
+/// Draws the heat map of a measure (such as the allocated bytes), one row per track, with its axes
+/// and the colour scale.
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,

@@ -78,8 +78,8 @@ impl Node {
     }
 }
 
-/// Builds flame graphs of what holds memory on the devices of a run, at most [`MOST_GRAPHS`]; empty
-/// if nothing was recorded about it.
+/// Builds flame graphs of what holds memory on the devices of a run, at most [`MOST_GRAPHS`]. The
+/// list is empty if the recording does not say what holds memory.
 pub(crate) fn graphs(run: &Run) -> Vec<HeldGraph> {
     let mut found = Vec::new();
     let several = run.tracks.iter().any(|track| track.rank > 0);

@@ -46,8 +46,8 @@ impl HostLane<'_> {
             let fill = ink(0, true, theme).with_opacity(0.14);
             let measures = (Measure::Allocated, None);
             lines::between(scene, track, measures, time, value, fill);
-            // Stormlog 0.4.0 stopped recording host memory when CUDA started, so a line that ends
-            // early gets a note.
+            // Stormlog 0.4.0 stopped recording host memory when CUDA started. A line that ends
+            // early therefore gets the text "recording ends here".
             let end = track.span().map(|own| time.x(own.to));
             if let Some(x) = end.filter(|x| *x < plot.x + plot.width * 0.7) {
                 let style = TextStyle::new(11.0, theme.muted());

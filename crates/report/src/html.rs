@@ -58,8 +58,9 @@ pub(crate) struct Addition<'a> {
     pub(crate) style: &'a str,
     /// HTML that is placed below the plots, in which every text is already escaped.
     pub(crate) body: &'a str,
-    /// The texts below the heading; an ordinary page shows the host, the ranks and the number of
-    /// samples there.
+    /// The texts below the heading. For a page of [`html_page`] these are one line with hosts,
+    /// ranks, number of samples, duration and start time, and a sentence about the clocks of the
+    /// ranks if clocks were corrected.
     pub(crate) subtitle: Vec<String>,
 }
 
@@ -98,8 +99,8 @@ pub(crate) const PICTURES: &str = "
 }
 ";
 
-/// Draws the run by training step as a section of a page. Returns `None` when no training steps
-/// were recorded.
+/// Draws the memory at the end of each training step and the highest use during each step, as a
+/// section of a page. Returns `None` when no training steps were recorded.
 pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
     let span = story.shown()?;
     if steps::tracks_of(story, span).is_empty() {

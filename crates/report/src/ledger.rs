@@ -43,7 +43,8 @@ pub struct LedgerLine {
 }
 
 impl LedgerLines {
-    /// Renders the title, all lines and what could not be read as one line of text.
+    /// Renders the whole list on one line of text: the title, all lines, and the sentence in
+    /// `unknown`.
     pub fn sentence(&self) -> String {
         let lines = self.lines.iter();
         let lines = lines.map(|line| format!("{} {}", line.size, line.name));

@@ -6,8 +6,8 @@ use crate::scene::{Point, Scene, Stroke};
 use crate::theme::Ink;
 use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
-/// The line of a measure in pixels, split into several lines where a value is unknown or samples
-/// are missing.
+/// The points, in pixels, of the line that shows a measure of a track (such as the allocated bytes)
+/// over time. The line is split where a value is unknown or samples are missing.
 pub(crate) fn pieces(
     track: &DrawnTrack,
     measure: Measure,
@@ -42,8 +42,8 @@ pub(crate) fn line(
     scene.lines(pieces(track, measure, time, value), stroke);
 }
 
-/// Fills the area between two measures where the upper one is higher, or between one measure and
-/// zero if there is no lower measure.
+/// Fills the area between the curves of two measures, `upper` and `lower`, where `upper` has the
+/// higher value. Without `lower`, the area between `upper` and zero is filled.
 pub(crate) fn between(
     scene: &mut Scene,
     track: &DrawnTrack,
@@ -110,7 +110,7 @@ fn own_scale(track: &DrawnTrack, time: TimeScale) -> TimeScale {
 }
 
 /// Draws the collected edges (x position, upper y and lower y in pixels) as one filled polygon, and
-/// clears them.
+/// removes all edges from the list.
 fn close(scene: &mut Scene, edges: &mut Vec<(f64, f64, f64)>, fill: Ink) {
     if edges.iter().any(|(_, high, low)| high < low) {
         let above = edges.iter().map(|(x, high, _)| (*x, *high));

@@ -1,4 +1,5 @@
-//! Marks on a chart: alerts, out-of-memory errors, losses of a data source, and findings.
+//! Marks on a chart: alerts, out-of-memory errors, failures and recoveries of collectors, and
+//! findings.
 
 use std::collections::HashMap;
 

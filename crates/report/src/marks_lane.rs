@@ -11,10 +11,10 @@ use crate::theme::Theme;
 
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
-/// A critical mark that finds no space gets a new row for its label. For an alert, this is done
-/// only while there are fewer rows than this number; for other critical marks, while there are
-/// fewer than twice this number. The number of label rows is limited because a recording may have
-/// thousands of different marks.
+/// The limit on the number of label rows. If no row has space for the label of a critical mark, the
+/// label gets a new row: that of an alert while there are fewer rows than this number, that of
+/// another critical mark while there are fewer than twice this number. The number of rows is
+/// limited because a recording may have thousands of different marks.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
 /// The largest width of a label, as a share of the plot's width; a longer label is cut.
@@ -45,7 +45,8 @@ impl Taken {
         row == self.row && right + 8.0 >= self.left && left - 8.0 <= self.right
     }
 
-    /// Whether the line of one mark would cross the label of the other mark.
+    /// Whether the line of the placed mark would cross a label at the given row and position, or
+    /// the line of a mark at `x` would cross the label of the placed mark.
     fn crosses(&self, row: usize, x: f64, left: f64, right: f64) -> bool {
         let through_mine = self.row < row && left < self.x && self.x < right;
         let through_theirs = row < self.row && self.left < x && x < self.right;

@@ -27,7 +27,7 @@ use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 /// The largest number of lines in the panel of host memory, which has one line per rank; more lines
 /// could not be distinguished.
 const MOST_HOSTS: usize = 8;
-/// The numbers of columns and rows of a heat map on a page.
+/// The number of columns and the largest number of rows of a heat map on a page.
 const HEAT_COLUMNS: usize = 1200;
 const HEAT_ROWS: usize = 256;
 /// The largest number of groups of marks on a page, of marks in one group, and of phases.

@@ -21,8 +21,8 @@ pub struct Phase {
     pub depth: usize,
     /// The name of this phase, without the names of the phases that contain it.
     pub name: String,
-    /// The names of all phases that contain this one and its own name, the outermost first, joined
-    /// to one text.
+    /// The names of all phases that contain this one, the outermost first, and then its own name,
+    /// separated by ` / `.
     pub path: String,
 }
 

@@ -1,6 +1,6 @@
-//! Draws all ranks on one shared clock. A few ranks get one line each. Of many ranks, the envelope
-//! (the bands that contain most ranks and all ranks) is drawn, and one line for each of the ranks
-//! that are far from most others.
+//! Draws all ranks on one shared clock. A few ranks get one line each. Many ranks are drawn as an
+//! envelope: an inner band that contains most ranks, and an outer band that contains all ranks.
+//! Ranks that are far from most others also get one line each.
 
 use stormlog_analysis::detect::Severity;
 
@@ -187,9 +187,9 @@ impl<'a> View<'a> {
 }
 
 /// The measure by which ranks are compared. If it is known for all ranks how much device memory
-/// their own processes use, this is the measure: the memory used on the whole device would be the
-/// same number for all ranks that share the device. Otherwise the measure is the device's used
-/// memory or, if that was not recorded, a counter of the allocator.
+/// the process of the rank uses, the measure is this memory, because the memory used on the whole
+/// device would be the same number for all ranks that share the device. Otherwise the measure is
+/// the device's used memory or, if the used memory was not recorded, a counter of the allocator.
 pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
     if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
         return Measure::Own;
@@ -203,7 +203,8 @@ pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
     found.unwrap_or(Measure::Allocated)
 }
 
-/// The look of a rank's line: there are eight colours, so the lines from the ninth on are dashed.
+/// Whether a rank's line is solid or dashed. There are eight colours, so the lines from the ninth
+/// on are dashed.
 fn look_of(index: usize) -> Look {
     if index < 8 { Look::Line } else { Look::Dashed }
 }
@@ -213,8 +214,9 @@ fn suspects_of(marks: &[Mark]) -> Vec<Mark> {
     suspects.cloned().collect()
 }
 
-/// The marks that get a label and a line. With many ranks, the alerts of all ranks would hide the
-/// plot, so only severe marks and findings get a label, which contains the rank.
+/// The marks that are drawn with a label and a line across the plot. Alerts that are not critical
+/// are left out, because the alerts of many ranks would hide the plot. If there are several ranks,
+/// the label of a mark begins with its rank.
 fn worth_a_flag(marks: &[Mark], ranks: usize) -> Vec<Mark> {
     let worth = |mark: &&Mark| mark.kind != MarkKind::Alert || mark.severity == Severity::Critical;
     let named = |mark: &Mark| Mark {
@@ -284,7 +286,8 @@ fn outliers<'a>(
     envelope: &Envelope,
     suspects: &[i64],
 ) -> Vec<&'a DrawnTrack> {
-    // A distance from the inner band below a twentieth of the highest value counts as noise.
+    // A rank whose distance from the inner band is at most a twentieth of the highest value is not
+    // an outlier.
     let noise = grid.peak() / 20;
     let distance = |row: &Vec<Option<i64>>| {
         let cells = row.iter().zip(&envelope.columns);

@@ -135,8 +135,9 @@ impl Printer {
         }
     }
 
-    /// Prints CSV with the columns of stormlog 0.3.9; the column `effective_status` (the current
-    /// status of a session) is left out unless the user requested it.
+    /// Prints CSV with the columns of stormlog 0.3.9. The column `effective_status` (the current
+    /// status of a session) is left out unless `columns` contains it, for example because an SQL
+    /// query over a lake selects it.
     fn csv(
         self,
         columns: &[String],

@@ -49,7 +49,7 @@ impl TimeScale {
         self.left + part.clamp(-0.01, 1.01) * self.width
     }
 
-    /// The length of time that one pixel of the plot's width represents.
+    /// The number of nanoseconds that one pixel of the plot's width represents.
     pub(crate) fn ns_per_pixel(self) -> f64 {
         self.span.length() as f64 / self.width.max(1.0)
     }
@@ -111,7 +111,7 @@ pub(crate) fn byte_ticks(low: f64, high: f64, count: usize) -> (Vec<Tick>, &'sta
     (ticks, unit)
 }
 
-/// The upper end of a byte axis: the position of a tick slightly above `peak`.
+/// The value in bytes at the upper end of a byte axis: the value of a tick slightly above `peak`.
 pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
     let peak = peak.max(1.0) * 1.04;
     let (_, size) = unit_for(peak);

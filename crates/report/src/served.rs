@@ -22,7 +22,8 @@ pub fn page_style() -> String {
 }
 
 /// The data of a chart as JSON: `{"spec": …, "overview": "…", "detail": "…"}`. `spec` describes the
-/// chart; `overview` and `detail` are the compressed samples in base64.
+/// chart. `overview` and `detail` contain the compressed samples in base64: the page unpacks
+/// `overview` before it draws anything, and `detail` block by block as needed.
 pub fn drawing_json(story: &Story, kind: PictureKind) -> Result<String, DrawError> {
     Ok(to_json(&page::data(story, kind)?))
 }
@@ -43,8 +44,8 @@ pub fn steps_section(story: &Story) -> Result<Option<String>, DrawError> {
     html::by_step(story)
 }
 
-/// The flame graphs of what holds memory, by call stack and by holder, as HTML; empty when nothing
-/// was recorded about it.
+/// The flame graphs of what holds memory, by call stack and by holder, as HTML; empty when neither
+/// call stacks nor holders were recorded.
 pub fn held_section(story: &Story) -> String {
     held::sections(&story.held)
 }

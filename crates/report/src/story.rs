@@ -20,7 +20,8 @@ use crate::time;
 use crate::track::{DrawnTrack, Measure, split_tracks};
 use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 
-/// Marks up to this many nanoseconds after the last sample are always included in the chart.
+/// Marks up to this many nanoseconds after the last sample are included in the chart, or up to a
+/// tenth of the recorded time after the last sample if that is longer.
 const LONGEST_END_NS: i64 = 2_000_000_000;
 
 /// The kind of a chart: what it shows and how.

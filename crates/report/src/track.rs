@@ -104,7 +104,8 @@ pub struct DrawnTrack {
     /// Whether the driver reports how much device memory the recorded process uses itself
     /// ([`Measure::Own`]).
     knows_own: bool,
-    /// Whether host memory is the sum of anonymous and shared memory and not the resident size.
+    /// For a track of host memory: whether its values are the sum of anonymous and shared memory,
+    /// and not the resident size.
     pub(crate) has_parts: bool,
 }
 

@@ -31,8 +31,8 @@ pub(crate) struct Access {
     cookie: String,
 }
 
-/// Whether the client of a request may change anything. `check` adds this to the extensions of the
-/// request, from which the handlers of pages read it.
+/// Whether the client of a request may change anything. `check` stores this value in the extensions
+/// of the request, where the handlers of pages read the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MayChange(pub(crate) bool);
 

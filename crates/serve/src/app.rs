@@ -39,8 +39,8 @@ pub(crate) struct App {
     loading: Mutex<()>,
 }
 
-/// A cached response, which is valid as long as the files of the run have not changed: `state` is a
-/// hash of their state when the response was made.
+/// A cached response, which is valid as long as the files of its run have not changed. `state` is a
+/// hash that identifies the state of the files when the response was made.
 struct Kept {
     key: String,
     state: u64,
@@ -48,9 +48,9 @@ struct Kept {
 }
 
 impl App {
-    /// Returns the cached response for a state of a run's files, or makes a new one. When several
-    /// requests need the same response at the same time, the first one makes it and the others wait
-    /// for it.
+    /// Returns the cached response for a state of a run's files, or makes a new response. When
+    /// several requests need the same response at the same time, the first request makes the
+    /// response and the other requests wait.
     pub(crate) fn kept_or(
         &self,
         key: &str,
@@ -85,7 +85,8 @@ impl App {
         Ok(text)
     }
 
-    /// Loads a run for a page, and stores its digest for the list of runs.
+    /// Loads a run for a page, and stores its digest (verdict, peak and other facts) for the list
+    /// of runs.
     pub(crate) fn load(&self, entry: &Entry) -> Result<View, String> {
         let begun = Instant::now();
         let view = View::load(entry, &*self.machine, &self.live)?;

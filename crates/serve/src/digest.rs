@@ -80,8 +80,8 @@ impl Digest {
     }
 }
 
-/// The highest memory use of a run. If the device memory of each process is known, it is the memory
-/// of the run's own processes, because other programs may use the same device.
+/// The highest memory use of a rank of the run. If the device memory of each process is known, only
+/// the memory of the run's own processes counts, because other programs may use the same device.
 fn peak_of(story: &Story, coverage: &[RankCoverage], measure: Measure) -> Option<i64> {
     let ranks = coverage.iter();
     match measure {
@@ -202,8 +202,8 @@ impl Digests {
         state.kept.retain(|id, _| known.contains(id.as_str()));
     }
 
-    /// Stores the digest of a run that was just loaded; `took` is how long that took, which limits
-    /// how often the run is read again.
+    /// Stores the digest of a run that was just loaded. `took` is how long the loading took; the
+    /// longer it took, the less often the run is read again.
     pub(crate) fn put(&self, entry: &Entry, digest: Digest, took: Duration) {
         let kept = Kept {
             digest: Arc::new(digest),

@@ -8,19 +8,19 @@ use stormlog_analysis::{LiveSessions, Loaded};
 use crate::runs::Entry;
 
 /// The largest number of running recordings kept in memory, and the largest total size of their
-/// files; in memory they take about a third of that size.
+/// files in bytes. The loaded data takes about a third of the size of the files.
 const MOST_RUNS: usize = 4;
 const MOST_BYTES: u64 = 512 << 20;
 
-/// At most [`MOST_RUNS`] running recordings, each as its id and its loaded data; the one that was
-/// read last is the first.
+/// At most [`MOST_RUNS`] running recordings, each as its id and its loaded data, the most recently
+/// read recording first.
 #[derive(Default)]
 pub(crate) struct LiveRuns(Mutex<Vec<(String, LiveSessions)>>);
 
 impl LiveRuns {
     /// Reads the data that was appended to a running recording since the last call, and returns the
-    /// whole recording. Returns `None` if the run has ended, has no manifest or cannot be read in
-    /// this way; then the caller loads all of its files.
+    /// whole recording. Returns `None` if the run has ended, has no manifest, or is too large to be
+    /// kept in memory; then the caller loads all files of the run.
     pub(crate) fn read(&self, entry: &Entry) -> Option<Vec<Loaded>> {
         let mut followed = self.take(&entry.id).unwrap_or_default();
         // Nothing is kept in memory for a run that has ended, or for files without a manifest.

@@ -42,7 +42,7 @@ pub(crate) enum Peak {
 pub(crate) struct Entry {
     /// The id of the run in URLs: a hash that does not reveal the path.
     pub(crate) id: String,
-    /// The name of the run for people: its folder or file.
+    /// The name of the run for people: the name of its folder or file.
     pub(crate) name: String,
     /// The artifacts to load. A sink inside another sink is not listed, because it is loaded with
     /// the outer sink.
@@ -60,8 +60,8 @@ pub(crate) struct Entry {
     pub(crate) program: Program,
     pub(crate) job: Option<Text>,
     pub(crate) hosts: Vec<Text>,
-    /// The highest value in the rollups. For a device, this value includes all processes that use
-    /// the device, so the peak of the run itself is at most this high.
+    /// The highest memory use according to the rollups. For a device, this value includes all
+    /// processes that use the device, so the peak of the run itself is at most this high.
     pub(crate) peak: Option<Peak>,
     pub(crate) oom_bundles: Vec<PathBuf>,
     pub(crate) stamp: FilesState,

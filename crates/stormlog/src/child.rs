@@ -22,10 +22,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// end.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
-/// Starts a command with the environment variables of this process and additional ones. Signals
-/// that this process ignores are also ignored in the command at its start. Once the command has
-/// started, this process no longer ignores these signals: `signals` catches them, so that they can
-/// be passed on to the command.
+/// Starts a command with the environment variables of this process and those in `variables`. The
+/// command inherits the signals that this process ignores: it ignores them too when it starts. Once
+/// the command has started, this process catches the signals that it ignored before (with
+/// `signals`), so that they can be passed on to the command.
 pub(crate) fn spawn(
     command: &[OsString],
     variables: &[(&str, OsString)],
@@ -48,8 +48,8 @@ pub(crate) fn spawn(
 }
 
 /// Waits for the end of a child. Signals that this process receives are passed on to the child,
-/// unless the terminal has already sent them to both processes. `look` is called for each signal
-/// that arrived, and regularly with `None`.
+/// unless the terminal has already sent them to both processes. `look` is called with each signal
+/// that arrived, and with `None` each time that no signal has arrived since the last check.
 pub(crate) fn wait(
     child: &mut Child,
     signals: &Signals,

@@ -33,9 +33,9 @@ fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
 }
 
 /// Closes sessions that killed processes left open below the directory of a run. Each closed
-/// session gets a last event that describes the end of its process, except for sessions that were
-/// already open before the run, because the end of their processes is unknown. Sessions to which a
-/// process still writes are not closed.
+/// session gets a last event that describes the end of its process. Sessions that were already open
+/// before the run (`earlier`) get no such event, because it is unknown how their processes ended.
+/// Sessions to which a process still writes are not closed.
 pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
     for (directory, names) in sinks_of_run(root) {
         let open = open_in(&directory, names);

@@ -29,11 +29,12 @@ pub(crate) use state::{State, Watched};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// When the recorded program has ended, `stormlog` waits at most this time for metrics that are
-/// being sent. The wait for metrics is short, because the next run sends newer metrics.
+/// being sent. This time is shorter than the one for alerts, because the receiver gets newer
+/// metrics from the next run.
 const METRICS_PATIENCE: Duration = Duration::from_millis(250);
 
-/// The time after which the first metrics are sent; it is short, so that a short run sends metrics
-/// too.
+/// The first metrics are sent at the latest when the run has been watched for this time. The time
+/// is short, so that a short run sends metrics too.
 const FIRST_METRICS: Duration = Duration::from_secs(1);
 
 /// The address to which alerts are sent, and the format in which they are sent.
@@ -43,7 +44,8 @@ pub(crate) struct Alerts {
     pub(crate) format: AlertFormat,
 }
 
-/// The receiver of OTLP metrics. The HTTP headers for the receiver may contain a secret.
+/// The receiver of metrics in the OpenTelemetry protocol (OTLP). The HTTP headers of the requests
+/// to the receiver may contain a secret.
 #[derive(Clone)]
 pub(crate) struct Otlp {
     pub(crate) address: Address,
@@ -73,7 +75,8 @@ impl Targets {
     }
 }
 
-/// How the recorded program ended. After a failure, the run is analyzed once more.
+/// The state of the recorded program when `stormlog` stops watching the run. If the program failed
+/// and alerts are sent, the run is analyzed once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramEnd {
     /// The program succeeded, or it still runs.
@@ -91,8 +94,9 @@ pub(crate) struct Online {
 }
 
 impl Online {
-    /// Starts to watch a run. Returns `None` when no alerts and metrics are to be sent and no
-    /// metrics server asks for the state of the run (`is_asked`).
+    /// Starts to watch a run. `is_asked` is true if a server of this process answers requests for
+    /// the metrics of the run. Returns `None` if it is false and the user asked neither for alerts
+    /// nor for metrics.
     pub(crate) fn start(
         targets: Targets,
         watched: Watched,
@@ -148,16 +152,16 @@ impl Online {
         self.state.clone()
     }
 
-    /// Stops watching. Keeps sending the remaining data for at most two seconds, and reports how
-    /// much was not delivered.
+    /// Stops watching. Keeps sending the alerts and metrics that wait in the queues for at most two
+    /// seconds, and warns about those that were not delivered.
     pub(crate) fn finish(self, end: ProgramEnd, warn: &mut dyn FnMut(&str)) {
         let deadline = Instant::now() + PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());
         let _ = self.stop.send(end);
         let looks_again = end == ProgramEnd::Failed && self.targets.alerts.is_some();
         if looks_again || self.targets.metrics_file.is_some() {
-            // If the last analysis takes longer than this wait, as for a large recording, its
-            // findings are not sent.
+            // Waits for the last analysis. If the analysis takes longer than `PATIENCE`, as for a
+            // large recording, its findings are not sent.
             let _ = self.done.recv_timeout(left());
         }
         if let (Some(delivery), Some(alerts)) = (&self.state.alerts, &self.targets.alerts) {

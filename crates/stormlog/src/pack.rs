@@ -45,13 +45,15 @@ struct Member {
     file: PathBuf,
     bytes: u64,
     modified: u64,
-    /// The content of a manifest. It is read before the sizes of its segments, so that the manifest
-    /// of a run in progress lists no event that the packed segments lack.
+    /// The content of the file if it is the manifest of a sink; otherwise `None`. The manifest is
+    /// read before the sizes of its segments, so that the manifest of a run in progress lists no
+    /// event that the packed segments lack.
     manifest: Option<Vec<u8>>,
 }
 
 /// Packs a run into a file, which gets its final name only when it is complete and was read back
-/// successfully. `progress` is called twice for each file, with its number of bytes.
+/// successfully. `progress` is called with the size of each file, in bytes: once when the file was
+/// checked for secrets, and once more when it was written to the pack.
 pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow::Result<Packed> {
     let copies = TemporaryFolder::create().context("cannot make a temporary folder")?;
     let cannot_read = || format!("cannot read '{}'", run.display());
@@ -190,8 +192,9 @@ fn described(name: &str, bytes: u64, modified: u64) -> io::Result<tar::Header> {
     Ok(header)
 }
 
-/// A reader that fails if a file became shorter during packing. The header of the file's archive
-/// entry already contains the old size, so all following entries would be shifted.
+/// A reader that fails if a file became shorter during packing. The tar header in front of the
+/// file's content already states the old size, so with fewer bytes the headers of all later files
+/// would be looked for at wrong places.
 struct Exact<R> {
     inner: R,
     left: u64,

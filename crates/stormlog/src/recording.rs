@@ -196,8 +196,8 @@ pub(crate) enum End {
 }
 
 /// Records until the duration has passed, a signal requests the end, or the watched process ends.
-/// `look` is called about ten times a second with the time since the start, and once more at the
-/// end, unless a signal requested the end.
+/// `look` is called about ten times a second with the time since the start. It is called once more
+/// at the end, but not if a signal requested the end.
 ///
 /// The caller registers the signals before it starts the recorder. If the signals were registered
 /// later, an early signal would end the program and leave the session open.

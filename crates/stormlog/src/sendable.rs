@@ -2,9 +2,9 @@
 //! artifact, no symbolic links, and nothing that looks like a secret.
 //!
 //! A file without secrets is sent unchanged; of a file with secrets, a redacted copy is sent. A
-//! file that cannot be checked for secrets is listed and not sent. A binary file, such as a pickled
-//! snapshot or a picture, is also listed and not sent if it contains a text that looks like a
-//! secret.
+//! file that cannot be checked for secrets is not sent. A binary file, such as a pickled snapshot
+//! or a picture, is not sent either if it contains a text that looks like a secret. Files that are
+//! not sent are listed in [`Sendable::left_out`].
 
 mod compressed;
 mod names;
@@ -340,8 +340,8 @@ fn hidden_text(text: &str) -> Option<String> {
     (hidden != *text).then(|| hidden.to_str_lossy().into_owned())
 }
 
-/// The runs of printable ASCII characters in a binary file that have at least `SHORTEST_TEXT`
-/// characters.
+/// The texts in a binary file: sequences of at least `SHORTEST_TEXT` printable ASCII characters,
+/// tabs and line ends.
 fn texts_in(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes
         .split(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\n'))

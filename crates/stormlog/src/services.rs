@@ -40,8 +40,8 @@ impl Service {
 pub struct Request {
     /// The service to log to.
     pub service: Service,
-    /// Settings by their names in the Python package; settings that the user did not give are
-    /// missing.
+    /// The settings for the service that the user gave on the command line; the keys are the names
+    /// of the settings in the Python package.
     pub settings: Map,
 }
 
@@ -50,7 +50,7 @@ pub struct Request {
 pub enum Finished {
     /// The result of a command that recorded memory.
     Tracking(Box<Tracked>),
-    /// The result of a diagnosis: the directory to which it wrote its files.
+    /// The result of a `diagnose` command: the directory to which it wrote its files.
     Diagnosis(PathBuf),
 }
 
@@ -59,7 +59,8 @@ pub enum Finished {
 pub struct Tracked {
     /// The session.
     pub session: SessionSummary,
-    /// Statistics of the recording, with the key names that the trackers of stormlog 0.3.9 use.
+    /// Statistics of the recording, under the names that the statistics of `MemoryTracker` in
+    /// stormlog 0.3.9 have.
     pub statistics: Map,
     /// The events that the recorder still had in memory at the end, which are the latest ones.
     pub events: Vec<Event>,

@@ -20,7 +20,7 @@ class AliasFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of a module under the alias; None for all others."""
+        """The import spec of ``alias.x``; None for a module that is not under the alias."""
         package, _, rest = fullname.partition(".")
         if package != self.alias or not rest:
             return None

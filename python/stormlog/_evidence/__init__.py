@@ -6,10 +6,11 @@ keeps its stack until it is freed, and a block that was allocated while nothing 
 stack. So one snapshot some steps after the window shows the blocks that survived it: those that
 have a stack and were in no earlier snapshot.
 
-``Windows`` opens them for one device: on the training thread at the ends of steps once the memory
-level there rises (``_core.StepHook`` notices that), or by time in a program without steps. A thread
-of its own groups the survivors by stack, looks for what holds them and records each state of the
-search as an event ``memory_evidence``. All of this together takes at most 300 ms of any minute.
+``Windows`` opens the windows of one device. In a program with steps, it opens them on the training
+thread at the ends of steps, once the memory level at the ends of steps rises; ``_core.StepHook``
+notices the rise. In a program without steps, windows are opened by time. A separate thread groups
+the survivors by stack, looks for what holds them and records each state of the search as an event
+``memory_evidence``. All of this together takes at most 300 ms of any minute.
 """
 
 from .windows import Windows

@@ -1,4 +1,4 @@
-"""How much of the program's time the windows may take."""
+"""How much of the program's time evidence windows may take."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Budget:
         self.longest_pause_s = 0.0
 
     def pause(self, seconds: float, now: float) -> None:
-        """Count a pause of the program."""
+        """Count the seconds for which a window paused the program."""
         self.longest_pause_s = max(self.longest_pause_s, seconds)
         self.spend(seconds, now)
 
@@ -43,7 +43,7 @@ class Budget:
                 self._spent.append((now, seconds))
 
     def left(self, now: float) -> float:
-        """The seconds that may still be taken now."""
+        """The seconds of the program's time that windows may still take now."""
         with self._lock:
             while self._spent and now - self._spent[0][0] >= PERIOD_S:
                 self._spent.popleft()

@@ -51,7 +51,7 @@ turn = Turn()
 
 
 class Counters(NamedTuple):
-    """The allocator of one device at one moment."""
+    """Counters of PyTorch's allocator for one device at one moment."""
 
     allocated_bytes: int
     # Since the program started: allocations, and allocations plus frees.

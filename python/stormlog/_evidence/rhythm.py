@@ -19,7 +19,7 @@ _MOST_STEPS = 2000
 
 
 class Rhythm:
-    """The steps of one search at whose ends the level was higher than ever before."""
+    """The steps at whose ends the memory level was higher than ever before in this search."""
 
     def __init__(self) -> None:
         self._rises: deque[int] = deque(maxlen=_KEPT)

@@ -94,8 +94,8 @@ class Search:
         return not (self.is_busy or self.is_answered or time.monotonic() < self._rest_until)
 
     def rest(self) -> None:
-        """Called when a search has ended. A search without an answer is repeated later, each time
-        after twice as long a wait."""
+        """Called when a search has ended. If it found no answer, growing memory may start another
+        search only after a wait, which doubles each time."""
         if not self.is_answered:
             self._rest_until = time.monotonic() + self._rest_s
             self._rest_s *= 2

@@ -51,11 +51,11 @@ class FrameworkAnalyzer(ABC):
 
     @abstractmethod
     def _usage(self, results: Any) -> list[float]:
-        """Memory at each sample of a tracking result."""
+        """The megabytes in use at each sample of a tracking result."""
 
     @abstractmethod
     def _snapshots(self, profile_result: Any) -> list[tuple[float, float]]:
-        """Memory in use and reserved at each snapshot of a profile."""
+        """The megabytes in use and the megabytes reserved at each snapshot of a profile."""
 
     @abstractmethod
     def _functions(self, profile_result: Any) -> list[FunctionSizes]:
@@ -73,7 +73,7 @@ class FrameworkAnalyzer(ABC):
         return _core.framework_fragmentation(self._snapshots(profile_result), "trend")
 
     def _efficiency(self, profile_result: Any) -> float:
-        """The efficiency of a profile, from 0 to 10."""
+        """How efficiently the profiled code uses memory, as a score from 0 to 10."""
         if not hasattr(profile_result, "peak_memory_mb"):
             return 0.0
         usage = None
@@ -143,8 +143,8 @@ class FrameworkAnalyzer(ABC):
 def functions_by_keys(
     profile_result: Any, total_key: str, peak_key: str, unit: float
 ) -> list[FunctionSizes]:
-    """The profiled functions of a result. ``total_key`` and ``peak_key`` are the keys of their
-    sizes in the result; these sizes are divided by ``unit``."""
+    """The profiled functions of a result. ``total_key`` and ``peak_key`` are the keys under which
+    the result has the total and the peak memory of a function; both are divided by ``unit``."""
     profiles = getattr(profile_result, "function_profiles", None) or {}
     return [
         (

@@ -39,8 +39,8 @@ def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracke
 
 
 def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
-    """Record for a number of seconds; return times, allocated and reserved bytes as lists, empty
-    for 0 seconds."""
+    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as
+    lists; with 0 seconds the lists are empty."""
     if seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = make(interval, None)

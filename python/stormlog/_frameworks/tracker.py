@@ -86,7 +86,7 @@ class DeviceTracker(RecordedTracker):
 
     @property
     def alerts(self) -> list[dict[str, Any]]:
-        """The alerts in memory."""
+        """The alerts that the tracker still has."""
         return list(self._alerts)
 
     def _samples(self) -> list[TrackingEvent]:
@@ -148,8 +148,8 @@ class DeviceTracker(RecordedTracker):
         return True
 
     def _history(self, samples: int) -> dict[str, int]:
-        """The numbers of kept and dropped samples, events and alerts; ``samples`` is the number of
-        samples in memory."""
+        """How many samples, events and alerts the tracker still has, and how many it has dropped.
+        ``samples`` is the number of samples that it still has."""
         core = self._owner.core
         return {
             "history_window_limit": self.max_history,

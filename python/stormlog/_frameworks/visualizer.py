@@ -25,7 +25,7 @@ _SavePath = str | PathLike[str] | None
 
 
 class Moment(NamedTuple):
-    """A sample or a snapshot, in bytes."""
+    """A sample or a snapshot; its sizes are in bytes."""
 
     timestamp: float
     used: float
@@ -155,6 +155,7 @@ class FrameworkVisualizer(ABC):
 
 
 def sampled(results: Any, unit: float = MB) -> list[Moment]:
-    """The samples of a tracking result whose memory usage is in this unit."""
+    """The samples of a tracking result. ``unit`` is the number of bytes in one unit of its
+    ``memory_usage``."""
     pairs = zip(getattr(results, "timestamps", ()), getattr(results, "memory_usage", ()))
     return [Moment(float(time), used * unit, used * unit, "sample") for time, used in pairs]

@@ -25,7 +25,7 @@ class Watchdog(ABC):
 
     @property
     def active(self) -> bool:
-        """Whether it is watching."""
+        """Whether the watchdog is running."""
         return self._watch.active
 
     def add_cleanup_callback(self, callback: Callable[[], None]) -> None:
@@ -46,7 +46,7 @@ class Watchdog(ABC):
 
     @abstractmethod
     def _clean(self, used_mb: float) -> None:
-        """Clean up because this many megabytes are used."""
+        """Free memory. ``used_mb`` is the memory use that reached the threshold."""
 
     def _check(self) -> None:
         try:

@@ -10,28 +10,28 @@ keeps nothing alive when it returns.
 ``locate(addresses, deadline)``
     ``addresses`` maps the start of each device block to its size; ``deadline`` is a time of
     ``time.monotonic()``. Returns ``Located``: ``holders`` maps the start of each block that was
-    found to a ``Holder``; ``cut_short`` is why the search ended early, or None. It ends as soon
-    as all blocks are found, prefers holders that can grow over plain variables, and takes about
-    2 µs per object.
+    found to a ``Holder``; ``cut_short`` is why the search ended early, or None. The search
+    ends as soon as all blocks are found, prefers holders that can grow over plain variables, and
+    takes about 2 µs per object.
 
 ``survey(deadline)``
     Lists everything that is found. Returns ``Survey``: ``storages`` lists a ``Holder`` for each
-    storage of a tensor or array, each once. With ``counts_host=True`` large texts and byte
-    strings are storages too, and ``containers`` lists the collections with their lengths and
-    estimated bytes (those with at least 16 elements or 4 KiB). ``enough(storages)`` ends the search
-    after a stage when it returns True. ``libraries=False`` leaves out the globals of libraries,
-    which take longest. ``sweep=True`` also asks the garbage collector for objects that no root
-    reaches. That
-    takes 70 ms and more while the interpreter is held, so only the inspection of an out-of-memory
-    error does it. With a ``traceback``, the local variables of the frames that the exception has
-    left are searched too.
+    storage of a tensor or array, each once. With ``counts_host=True`` large texts and byte strings
+    are storages too, and ``containers`` lists the collections with their lengths and estimated
+    bytes (those with at least 16 elements or 4 KiB). ``enough(storages)`` ends the search after a
+    stage when it returns True. ``libraries=False`` leaves out the globals of libraries, which take
+    longest. ``sweep=True`` also asks the garbage collector for objects that no root reaches. This
+    takes 70 ms and more, in which no other Python code runs, so only the inspection of an
+    out-of-memory error uses ``sweep``. With a ``traceback``, the local variables of the frames that
+    the exception has left are searched too.
 
 ``Holder``: ``address``, ``bytes``, ``device`` ("cuda:0", "cpu"), ``category`` (one of
 ``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None. ``str(place)`` is the path,
 ``place.phrase`` the text for a sentence. ``container`` is the outermost collection that may be the
-one that grows; group by it. For parameters, gradients and optimizer state outside of collections it
-is the variable of the model or optimizer. ``in_graph`` holders are kept by the autograd graph of a
-tensor: ``group(holders)`` sums them up as "the autograd graphs of 60 tensors in `aux`".
+one that grows; ``group`` groups holders by ``container``. For parameters, gradients and optimizer
+state outside of collections, ``container`` is the variable of the model or optimizer. ``in_graph``
+holders are kept by the autograd graph of a tensor: ``group(holders)`` sums them up as "the autograd
+graphs of 60 tensors in `aux`".
 
 ``Container``: ``place``, ``kind``, ``identity`` (a number that is the same in every survey of the
 same object), ``length`` and ``bytes``. The bytes include every object that the search reached first
@@ -41,8 +41,8 @@ elements are read, and the bytes are extrapolated.
 ``locate_in_graphs(addresses, tensors, deadline)``
     Finds those of the given blocks that the autograd graphs of tensors hold. Returns a dictionary
     that maps the start of each such block to a ``Holder``.
-    ``tensors`` is ``Located.with_graph`` of an earlier search; those that were followed are
-    removed, so that a later call goes on with the others.
+    ``tensors`` is ``Located.with_graph`` of an earlier search. Tensors whose graphs were followed
+    are removed from it, so that a later call continues with the remaining tensors.
 
 When to search: at the end of a step, on the thread of the program. While it runs, the search holds
 references to containers, but not to tensors. On another thread pass ``rest``, which is called after

@@ -18,10 +18,10 @@ _ARGUMENTS = frozenset(
 
 
 class Graph:
-    """Walks graphs; every node is visited once until ``forget`` is called.
+    """Walks autograd graphs. Until ``forget`` is called, every node is visited at most once.
 
-    Visited nodes are held until then, because the identity of a node is known only while its Python
-    object lives.
+    Visited nodes are kept alive until ``forget`` is called, because a node is recognised by the
+    identity of its Python object.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
 """The path from a named root to an object, stored compactly and rendered as the user writes it.
 
-A step is a tuple ``(parent, kind, label, size)``; it refers to no object of the program. For a step
-to an element, ``size`` is the length of its collection, otherwise 0.
+A path consists of steps, each from an object to one of its parts. A step is a tuple ``(parent,
+kind, label, size)``, where ``parent`` is the step before; it refers to no object of the program.
+For a step to an element, ``size`` is the length of the collection, otherwise 0.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def variables(module: ModuleType) -> list[tuple[str, Any]]:
 def stacks() -> Iterator[list[FrameType]]:
     """The frames of every thread, outermost first, without the recorder's own.
 
-    They must be held only while they are read, because a frame that has returned keeps its
-    variables alive.
+    The caller must hold the frames only while it reads them, because a frame that is held keeps
+    its variables alive even after its function has returned.
     """
     frames = sys._current_frames()
     for thread in list(frames):

@@ -76,7 +76,8 @@ _Waiting = tuple[Any, int, Step, "Collection | None", float, "str | None", int]
 
 
 class Walk:
-    """One search. ``wanted`` gets the address of a storage and decides whether it is recorded."""
+    """One search for what holds memory. ``wanted`` is called with the address of each storage and
+    returns whether to record the storage."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class Walk:
     # The stages, in the order of what users recognise.
 
     def run(self, *, libraries: bool, sweep: bool, done: Callable[[], bool] | None = None) -> None:
-        """Search stage by stage, until ``done`` returns true after one of them."""
+        """Search stage by stage; end after the first stage after which ``done`` returns True."""
         torch: Any = sys.modules.get("torch")
         # Subclasses of tensors may run any code when they are read.
         plain = getattr(getattr(torch, "_C", None), "DisableTorchFunctionSubclass", nullcontext)
@@ -150,7 +151,8 @@ class Walk:
     def run_graphs(
         self, tensors: deque[tuple[weakref.ref[Any], Step]], done: Callable[[], bool]
     ) -> None:
-        """Follow the graphs of tensors that another search found, the last ones first."""
+        """Follow the autograd graphs of tensors that an earlier search found, beginning with the
+        tensor that it found last."""
         try:
             while tensors and not done():
                 reference, step = tensors.pop()
@@ -717,7 +719,8 @@ class Walk:
         return step
 
     def name_of_parameter(self, address: int) -> str | None:
-        """The name of the parameter at an address, for the paths of optimizers."""
+        """The name of the parameter whose storage is at an address. Paths to the state of an
+        optimizer show this name. None when no named parameter is known there."""
         storage = self.storages.get(address)
         if storage is None or storage.category != PARAMETERS:
             return None

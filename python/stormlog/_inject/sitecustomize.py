@@ -1,13 +1,13 @@
 """``stormlog run`` puts this module on a program's path; it runs before the program's first line.
 
-It must cost almost nothing, because most processes of a run are helpers that use no device. Only a
-program that imports a framework gets the recorder. An exception that ends a process is written to
-the inbox of the run as a few lines of text; a process that is out of memory can do no more. The
-command ``stormlog run`` makes events and a bundle from these lines.
+The module must cost almost nothing, because most processes of a run are helpers that use no device.
+Only a program that imports a framework gets the recorder. An exception that ends a process is
+written to the inbox of the run as a few lines of text; a process that is out of memory can do no
+more. The command ``stormlog run`` makes events and a bundle from these lines.
 
-A thread looks once a second for a request of this command. The command makes one when the host
-memory of the process grows, to learn which of its containers grow. The inspector
-(``_host_evidence``) is imported only then.
+A thread looks once a second for a request of ``stormlog run`` to inspect this process. The command
+makes a request when the host memory of the process grows, to learn which of its containers grow.
+The inspector (``_host_evidence``) is imported only when a request arrives.
 """
 
 import os
@@ -200,9 +200,10 @@ class _Listener:
             self._end = None
 
     def stop_for_good(self):
-        """End the thread before the interpreter shuts down, which would end it with pthread_exit.
+        """End the thread before the interpreter shuts down.
 
-        That loads libgcc_s, and aborts the process when there is no memory left for it.
+        At its shutdown the interpreter would end the thread with ``pthread_exit``. This function
+        loads libgcc_s, and aborts the process when no memory is left for that library.
         """
         if self._end is not None:
             self.stop()

@@ -85,7 +85,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class JaxSampleResult(DeviceMemorySampleResult):
-    """A sample with further values of the allocator."""
+    """A sample with the allocator's peak and metadata."""
 
     allocator_peak_bytes: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class JaxCollector(FrameworkCollector):
 
     @property
     def source(self) -> str:
-        """The source of the numbers."""
+        """Where the samples come from, as written into recordings."""
         return "process_rss" if self.is_cpu else "jax_device_stats"
 
     def capabilities(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return self._leaks(results)
 
     def detect_patterns(self, results: Any) -> list[dict[str, Any]]:
-        """Detect repeating and stepwise growing memory usage."""
+        """Find repeated patterns and sudden rises in the memory usage of a tracking result."""
         return self._patterns(results)
 
     def analyze_efficiency(self, profile_result: Any) -> float:

@@ -136,7 +136,7 @@ def _batches(data: Any, batch_size: int) -> Iterator[Any]:
 
 
 def _finished(result: Any) -> None:
-    """Wait until JAX has finished its work, so that it counts in this measurement."""
+    """Wait until JAX has computed the result, so that this work is part of the measurement."""
     from .jax_env import require_jax
 
     require_jax().block_until_ready(result)

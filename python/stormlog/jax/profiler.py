@@ -75,7 +75,7 @@ class ProfileResult(InBytes):
 
     @property
     def min_memory_mb(self) -> float:
-        """The lowest use in megabytes."""
+        """The lowest memory use of all snapshots, in megabytes."""
         return self.min_memory_bytes / MB
 
     @property
@@ -87,7 +87,7 @@ class ProfileResult(InBytes):
         return (last.device_memory_mb - first.device_memory_mb) / self.duration
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields by name."""
+        """The results as a dictionary, with all fields by name."""
         return asdict(self)
 
 
@@ -159,7 +159,7 @@ class JAXMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
         profile["device_memory_available"] &= after.device_memory_available
 
     def profile_function(self, func: F | None = None, *, name: str | None = None) -> Any:
-        """The function with every call measured; without one, a decorator."""
+        """The function with every call measured, or a decorator when ``func`` is None."""
         if func is None:
             return lambda function: self.profile_function(function, name=name)
         return self._decorated(func, name or name_of(func))

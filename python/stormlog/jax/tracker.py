@@ -71,7 +71,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
 
     It raises an alert each time memory exceeds the threshold. With ``enable_oom_flight_recorder``
     an out-of-memory error leaves a bundle, even if it is not caught. With ``alert`` a separate
-    process sends findings to an address while the session lasts; that needs
+    process sends findings to an address while the session lasts; ``alert`` needs
     ``telemetry_sink_config``.
     """
 

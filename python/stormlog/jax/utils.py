@@ -82,7 +82,7 @@ def get_device_memory_capability(device: Any) -> dict[str, Any]:
 
 
 def get_backend_info() -> dict[str, Any]:
-    """The backend of JAX; without JAX, the CPU."""
+    """JAX's default backend and its devices; without JAX, the backend is ``cpu``."""
     jax = _jax()
     raw = "cpu" if jax is None else str(jax.default_backend())
     devices = [] if jax is None else list(jax.devices())

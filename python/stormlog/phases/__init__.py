@@ -52,7 +52,7 @@ _STRATEGY = "deepest_per_thread"
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """The most likely of several phases, and the reason."""
+    """The most likely of several phases, and what this choice is based on."""
 
     phase_path: str
     source: str
@@ -60,7 +60,7 @@ class PhaseSummary:
 
 @dataclass(frozen=True)
 class PhaseAttribution:
-    """The phase or phases at a time."""
+    """The phase that was active at a time, or all phases that may have been active."""
 
     phase_resolution: str
     phase_source: str | None = None
@@ -120,7 +120,8 @@ class PhaseReplayIndex:
 
     @classmethod
     def from_events(cls, events: Sequence[Any]) -> PhaseReplayIndex:
-        """Replay the phases of events, given as objects or mappings."""
+        """Make the index from events, given as objects or mappings, by following where phases begin
+        and end."""
         index = cls.__new__(cls)
         index._replay = _core.PhaseReplay.of_events(rows_or_objects(events))
         return index
@@ -195,7 +196,7 @@ def attribute_active_spans(
 def merge_phase_attributions(
     first: PhaseAttribution | None, second: PhaseAttribution | None
 ) -> PhaseAttribution | None:
-    """Merge the attributions of two moments."""
+    """Merge the attributions of two events; the result lists the phases of both."""
     if first is None or second is None:
         return second if first is None else first
     return attribution_of(_core.merge_phases(first, second))
@@ -252,6 +253,7 @@ def attribution_of(fields: dict[str, Any] | None) -> PhaseAttribution | None:
 
 
 def resolver_of(phase_resolver: Any) -> Any:
-    """The object that the core calls for phases: our own replay, or any object with ``resolve``."""
+    """The object that the Rust core asks for the phase of an event: the core's own index behind a
+    :class:`PhaseReplayIndex`, or the given object itself."""
     ours = type(phase_resolver) is PhaseReplayIndex
     return phase_resolver._replay if ours else phase_resolver

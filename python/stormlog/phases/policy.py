@@ -1,4 +1,4 @@
-"""The phase at a time: which one is active, and how it is reported."""
+"""Finds which phase is active at a time, and writes it for reports."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def is_cpu(device: str) -> bool:
 
 
 def device_number(device: str) -> int:
-    """-1 for the CPU, otherwise the number after the colon."""
+    """The number of a device: -1 for the CPU, otherwise the number after the colon."""
     if is_cpu(device):
         return -1
     number = device.rpartition(":")[2]

@@ -33,7 +33,7 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return self._leaks(tracking_results)
 
     def detect_patterns(self, tracking_results: Any) -> list[dict[str, Any]]:
-        """Detect repeating and stepwise growing memory usage."""
+        """Find repeated patterns and sudden rises in the memory usage of a tracking result."""
         return self._patterns(tracking_results)
 
     def analyze_efficiency(self, profile_result: Any) -> float:

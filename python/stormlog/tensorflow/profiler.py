@@ -63,7 +63,7 @@ class ProfileResult(Lasting):
         return (last.gpu_memory_mb - first.gpu_memory_mb) / self.duration
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields by name."""
+        """The results as a dictionary, with all fields by name."""
         return asdict(self)
 
 
@@ -90,7 +90,7 @@ class TensorTracker:
         return {"count": len(tensors), "total_mb": sum(map(_tensor_bytes, tensors)) / MB}
 
     def get_tensor_lifecycle(self) -> list[dict[str, Any]]:
-        """The tensors that were tracked."""
+        """The tensors that were passed to ``track_tensor``: operation, shape, type and time."""
         return list(self._seen.values())
 
 

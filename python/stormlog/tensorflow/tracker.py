@@ -55,8 +55,8 @@ class TrackingResult(Lasting):
 class MemoryTracker(DeviceTracker):
     """Tracks a TensorFlow device; raises an alert each time memory exceeds the threshold.
 
-    With ``alert`` a separate process sends findings to an address while the session lasts; that
-    needs ``telemetry_sink_config``.
+    With ``alert`` a separate process sends findings to an address while the session lasts;
+    ``alert`` needs ``telemetry_sink_config``.
     """
 
     session_source = "stormlog.tensorflow.tracker"
@@ -106,7 +106,7 @@ class MemoryTracker(DeviceTracker):
         return self.get_tracking_results()
 
     def get_current_memory(self) -> float:
-        """Current megabytes of the device."""
+        """The megabytes in use on the device now."""
         return device_bytes(self.device) / MB
 
     def get_tracking_results(self) -> TrackingResult:

@@ -229,7 +229,7 @@ def validate_tensorflow_environment() -> dict[str, Any]:
 
 
 def analyze_fragmentation(snapshots: list[Any]) -> dict[str, float]:
-    """The share of reserved memory that is unused in snapshots."""
+    """The share of reserved memory that was unused when the snapshots were taken."""
     sizes = [(snapshot.gpu_memory_mb, snapshot.gpu_memory_reserved_mb) for snapshot in snapshots]
     return _core.framework_fragmentation(sizes, "fragmentation_trend")
 

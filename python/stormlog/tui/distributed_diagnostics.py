@@ -56,7 +56,7 @@ class RankDiagnosticsRow:
 
 @dataclass
 class AnomalyIndicator:
-    """An anomaly to show: the earliest or the most severe one."""
+    """An anomaly of a rank: the earliest or the most severe one of the run."""
 
     kind: str
     rank: int

@@ -46,8 +46,8 @@ pub struct LiveBlock {
     pub pool: String,
 }
 
-/// The size of a segment in bytes. When the snapshot does not record the size, it is the sum of the
-/// segment's blocks.
+/// The size of a segment in bytes. When the snapshot does not record this size, the result is the
+/// sum of the sizes of the segment's blocks.
 pub(super) fn total_of(segment: &Segment<'_>) -> i64 {
     if segment.total_size > 0 {
         return segment.total_size;

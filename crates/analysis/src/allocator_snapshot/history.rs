@@ -40,8 +40,9 @@ impl Action {
 /// One action of the allocator, and the memory held after it.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// Time of the action in nanoseconds since 1970. In a snapshot without times, it is the index
-    /// of the action's entry times 1000, as if one entry were recorded per microsecond.
+    /// Time of the action in nanoseconds since 1970. In a snapshot without times, this field is
+    /// the index of the action's entry multiplied by 1000, as if one entry were recorded per
+    /// microsecond.
     pub time_ns: i64,
     /// The kind of action.
     pub action: Action,
@@ -55,8 +56,8 @@ pub struct Moment {
     pub allocated_bytes: i64,
     /// Bytes reserved by the allocator after the action.
     pub reserved_bytes: i64,
-    /// Index of the action's entry in the snapshot's trace, which also has entries that are no
-    /// [`Action`].
+    /// Index of the action's entry in the snapshot's trace. The trace also has entries of kinds
+    /// that [`Action`] does not have; they are skipped.
     pub(super) entry: usize,
     /// For an allocation, the index in [`History::moments`] of the action that freed it; `None` if
     /// the history contains no such action.
@@ -143,7 +144,7 @@ impl History {
             .map(|(index, _)| index)
     }
 
-    /// For each address that is still allocated, the index of the moment that allocated it.
+    /// Maps each address that is still allocated to the index in `moments` of its allocation.
     pub(super) fn still_open(&self) -> HashMap<u64, usize> {
         let allocations = self.moments.iter().enumerate();
         allocations

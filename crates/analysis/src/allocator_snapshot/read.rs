@@ -14,7 +14,7 @@ use super::{SnapshotError, values};
 /// with two to five bytes, and each reference repeats the frame's three keys and values.
 const REPEATED_PER_BYTE: usize = 8;
 /// Maximum number of repeated values in a pickle; parsing this many takes some seconds. A history
-/// of 100,000 entries with stacks of a hundred frames has fewer.
+/// of 100,000 entries with stacks of a hundred frames has fewer repeated values.
 const MOST_REPEATED: usize = 1 << 27;
 
 /// Maximum number of devices in a snapshot, which is the number that PyTorch supports.

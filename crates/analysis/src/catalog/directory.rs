@@ -25,7 +25,7 @@ pub(crate) enum DirectoryKind {
     Sink,
     /// A directory with files about a run, written by the command `diagnose`.
     DiagnoseBundle,
-    /// A directory with files about an out-of-memory error, written by the OOM flight recorder.
+    /// An OOM bundle: a directory with files about an out-of-memory error.
     OomBundle,
     /// A directory that is neither a sink nor a bundle.
     Plain,
@@ -158,8 +158,8 @@ impl Directory {
         DirectoryKind::Plain
     }
 
-    /// The files that are artifacts of their own: no segments of a sink, and no `.jsonl` files with
-    /// records of another kind.
+    /// The files that are artifacts of their own. Segments of a sink are left out, and so are
+    /// `.jsonl` files whose records are not events.
     pub(crate) fn loose_files(&self) -> impl Iterator<Item = &PathBuf> {
         let is_sink = self.kind == DirectoryKind::Sink;
         self.files.iter().filter(move |file| {

@@ -47,8 +47,8 @@ pub enum FollowFrom {
 /// What [`Follower::poll`] returns in addition to the events, which it passes to a callback.
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// OOM bundles (directories that the flight recorder writes at an out-of-memory error) that
-    /// appeared since the last poll.
+    /// OOM bundles (directories with files about an out-of-memory error) that appeared since the
+    /// last poll.
     pub oom_bundles: Vec<PathBuf>,
     /// For each line that could not be read, its file and the reason, at most five per file.
     pub damaged: Vec<(PathBuf, String)>,
@@ -83,8 +83,8 @@ pub struct Follower {
 /// How far a file has been read at the last poll.
 struct Offset {
     tail: Tail,
-    /// Whether the last poll found another file under the same name. The next poll learns from the
-    /// manifest whether thinning wrote that file.
+    /// Whether the last poll found that the file had been replaced by a new file of the same name.
+    /// The next poll learns from the manifest whether thinning wrote the new file.
     is_replaced: bool,
 }
 

@@ -107,7 +107,7 @@ pub struct ListedRun {
     pub sessions: Vec<ListedSession>,
     /// The highest values over all sessions; `None` unless all sessions of the run have rollups.
     pub peaks: Option<RunPeaks>,
-    /// Directories that the flight recorder wrote at out-of-memory errors of the run.
+    /// The OOM bundles of the run: directories with files about its out-of-memory errors.
     pub oom_bundles: Vec<PathBuf>,
 }
 
@@ -159,7 +159,8 @@ pub struct Listing {
 
 /// What the last refresh has read from a directory.
 struct Known {
-    /// The state of the directory and its files at that time; empty if it must be read again.
+    /// The state of the directory and its files at that refresh; empty if the next refresh must
+    /// read the directory again.
     stamps: Vec<Stamp>,
     /// The directory, without the content of its manifests, to save memory.
     directory: Directory,
@@ -294,8 +295,8 @@ impl Listing {
         }
         self.known.retain(|path, _| visited.contains(path));
         let listed: HashSet<&Path> = sinks.iter().map(|(path, _)| path.as_path()).collect();
-        // A bundle that holds its own sink is left out here, because that sink is already listed as
-        // a run.
+        // A bundle that holds its own sink is removed from `unlisted`, because that sink is already
+        // listed as a run.
         seen.unlisted
             .retain(|path| !listed.contains(path.join(BUNDLE_SINK).as_path()));
         seen.runs = runs_of(&sinks, &mut bundles, here);

@@ -5,7 +5,7 @@ use stormlog_format::{Map, SINK_FORMAT, Value};
 /// What a `manifest.json` describes; other programs use this file name too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// A directory with files about an out-of-memory error, written by the OOM flight recorder.
+    /// An OOM bundle: a directory with files about an out-of-memory error.
     OomBundle,
     /// A directory with files about a run, written by the command `diagnose`.
     DiagnoseBundle,

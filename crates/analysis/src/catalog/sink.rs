@@ -32,8 +32,8 @@ pub fn sink_names(directory: &Path) -> Option<SinkNames> {
         let entries = fs::read_dir(directory).ok()?.flatten();
         let files = entries.filter(|entry| entry.path().is_file());
         let kinds = files.filter_map(|entry| SinkNames::of_segment(&plain_name(&entry.path())));
-        // If segments have names of both kinds, the files of a host sink are being renamed to
-        // ordinary names; an ordinary sink has only ordinary names.
+        // A directory whose segments have names of both kinds is a host sink whose files are being
+        // renamed to ordinary names: an ordinary sink has only ordinary names.
         kinds.max_by_key(|names| *names == SinkNames::Host)
     })
 }
@@ -228,15 +228,16 @@ pub(crate) fn segments_in(
     ))
 }
 
-/// The segments with fewer lines than their manifest lists events, as after a loss of data that were
-/// not yet on the disk: the name of each, its number of lines, and the listed number of events.
-/// Compressed segments are not checked.
+/// The segments that have fewer lines than the manifest lists events for them. This happens when
+/// data are lost that were not yet on the disk. Returns the name of each such segment, its number
+/// of lines, and the listed number of events. Compressed segments are not checked.
 fn cut_segments(directory: &Path, listed: &Manifest) -> Vec<(String, i64, i64)> {
     let is_cut = |segment: &Segment| {
         let name = segment.filename.as_str()?;
         let path = directory.join(name);
-        // Counting lines takes time, and only a segment with fewer bytes can have fewer lines. It may
-        // have fewer bytes for another reason: packs and uploads contain segments without secrets.
+        // Counting lines takes time, so lines are counted only in segments with fewer bytes than
+        // the manifest lists. Such a segment need not have lost lines: packs and uploads contain
+        // segments from which secrets were removed.
         let bytes = i64::try_from(path.metadata().ok()?.len()).ok()?;
         if bytes >= segment.size_bytes {
             return None;
@@ -255,7 +256,8 @@ fn cut_segments(directory: &Path, listed: &Manifest) -> Vec<(String, i64, i64)> 
     if found.is_empty() {
         return found;
     }
-    // Thinning replaces a segment by a smaller one, then the manifest, which is therefore read again.
+    // Thinning first replaces a segment by a smaller one, and then the manifest. The segments found
+    // may only have been thinned, so they are checked again with the manifest of this moment.
     let mut names = SinkNames::ALL.into_iter();
     let now = names.find_map(|names| sink_manifest(directory, names));
     now.map_or(found, |now| cut(&now))

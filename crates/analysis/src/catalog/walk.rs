@@ -19,15 +19,15 @@ const DEEPEST: usize = 64;
 /// How a directory found by a walk relates to the sinks and bundles above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The directory was given by the user, or only plain directories lie between it and the given
-    /// one.
+    /// The directory was given by the user, or lies below a given directory and all directories
+    /// between the two are plain (neither sinks nor bundles).
     Own,
     /// The directory is a sink directly in another sink; both belong to one recording.
     Nested,
     /// The directory is the sink that a diagnose bundle was made from, or a sink directly in that
     /// one.
     Part,
-    /// The directory lies elsewhere below a sink or in a bundle.
+    /// The directory lies below a sink or in a bundle, but is neither `Nested` nor `Part`.
     Beside,
 }
 

@@ -25,8 +25,8 @@ const MOST_REFUSED: usize = 4;
 pub(crate) struct MetadataPool {
     pub(super) texts: TextPool,
     skeletons: Vec<Arc<Skeleton>>,
-    /// For metadata that are stored as integers, the index of the skeleton, and the end of the
-    /// integers in `integers`.
+    /// For metadata that are stored as integers: the index of their skeleton in `skeletons`, and
+    /// the index in `integers` after their last integer.
     numbered: Vec<(u32, u32)>,
     integers: Vec<i64>,
 }
@@ -89,8 +89,8 @@ pub(super) struct MetadataBuilder {
     pool: MetadataPool,
     texts: Interner,
     skeleton_bytes: usize,
-    /// The last skeletons that did not fit into the pool, so that they are not compared with all of
-    /// it again for each event.
+    /// The last skeletons that did not fit into the pool. They are remembered so that they are not
+    /// compared with all skeletons of the pool again for each event.
     refused: VecDeque<Arc<Skeleton>>,
 }
 

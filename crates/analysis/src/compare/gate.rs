@@ -24,14 +24,16 @@ stormlog_format::names!(FailOn {
 /// The limits and conditions that the user set for a comparison, each of which becomes a gate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gates {
-    /// Largest growth of a rank's peak memory, from the base side to the new side, that passes.
+    /// Limit on how much the peak memory of a rank may grow from the base side to the new side.
     pub max_peak_growth: Option<GrowthLimit>,
-    /// Fastest growth of a rank's memory over time on the new side that passes.
+    /// Limit on how many bytes per second the memory of a rank may grow during the run on the new
+    /// side.
     pub max_slope: Option<SlopeLimit>,
-    /// Fastest growth of a rank's allocated memory per step on the new side that passes.
+    /// Limit on how many bytes per training step the allocated memory of a rank may grow during the
+    /// run on the new side.
     pub max_leak_per_step: Option<StepLimit>,
-    /// Largest growth of a rank's hidden memory (device memory in use outside the allocator), from
-    /// the base side to the new side, that passes.
+    /// Limit on how much the hidden memory of a rank (device memory in use outside the allocator)
+    /// may grow from the base side to the new side.
     pub max_gap_growth: Option<GrowthLimit>,
     /// Conditions that fail the comparison, in addition to the limits.
     pub fail_on: Vec<FailOn>,

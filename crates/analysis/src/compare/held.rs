@@ -17,7 +17,8 @@ const MOST_NOTES: usize = 10;
 /// A holder of memory, or a line of code whose allocations stay in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownHolder {
-    /// The rank of the process that holds the memory; `None` if the finding affects all ranks.
+    /// The rank of the process that holds the memory; `None` if the finding that names the holder
+    /// affects all ranks.
     pub rank: Option<u32>,
     /// The name of the holder in a sentence: "`aux` in `__main__`", or "what loss.py:8 allocates".
     pub name: String,

@@ -20,18 +20,18 @@ pub enum GrowthLimit {
     Bytes(f64),
 }
 
-/// The highest growth rate that passes, and the limit as the user wrote it.
+/// The highest growth rate with which the gate passes, and the limit as the user wrote it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlopeLimit {
-    /// The highest growth rate that passes, in bytes per second.
+    /// The highest growth rate with which the gate passes, in bytes per second.
     pub bytes_per_s: f64,
     text: String,
 }
 
-/// The highest growth per step that passes, and the limit as the user wrote it.
+/// The highest growth per step with which the gate passes, and the limit as the user wrote it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepLimit {
-    /// The highest growth per step that passes, in bytes.
+    /// The highest growth per step with which the gate passes, in bytes.
     pub bytes_per_step: f64,
     text: String,
 }

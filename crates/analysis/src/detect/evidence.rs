@@ -35,10 +35,11 @@ const PEERS_SHARE: f64 = 0.4;
 const PEERS_FACTOR: f64 = 2.5;
 
 /// Memory rises until the garbage collector runs, and then falls. A rise at the end of a track may
-/// therefore be garbage that was not collected yet. To decide this, the largest rise that was freed
-/// again is measured on every track. The rise at the end is reported only if two numbers are less
-/// than `MAX_GARBAGE` times its size: the largest freed rise of the same rank, if the rank has
-/// several tracks, and the median of the freed rises of all tracks, if the run has more than
+/// therefore be garbage that was not collected yet. To recognise garbage, the largest rise that was
+/// freed again is measured on every track. Two such freed rises must be smaller than `MAX_GARBAGE`
+/// times the rise at the end, otherwise the rise at the end is not reported. The first is the
+/// largest freed rise of the same rank; it counts only if the rank has several tracks. The second
+/// is the median of the freed rises of all tracks; it counts only if the run has more than
 /// `MIN_OTHERS` ranks.
 const MIN_OTHERS: usize = 3;
 const MAX_GARBAGE: f64 = 0.5;
@@ -62,7 +63,7 @@ pub(super) struct Course {
 
 impl Course {
     /// Bytes by which the growth and the jump together have raised the floor at time `t`, in
-    /// seconds of the track.
+    /// seconds since the track's first sample.
     pub(super) fn lift(&self, t: f64) -> f64 {
         let grown = self.growth.map_or(0.0, |growth| growth.lift(t));
         let jumped = self
@@ -78,8 +79,9 @@ impl Course {
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) signals: Signals<'a>,
-    /// Timestamp at which the recording of the track's process, or of the launcher that started it,
-    /// began, in nanoseconds. Times in sentences count from it.
+    /// When the recording of the track's process, or of the launcher that started the process,
+    /// began, as a timestamp in nanoseconds. The sentences of findings give times as durations
+    /// since this moment ([`Self::since`]).
     pub(super) origin_ns: i64,
     /// How the track's process ended.
     pub(super) end: End,

@@ -1,5 +1,5 @@
-//! `fragmentation`: after the warm-up, reserved memory rises several times without a new highest
-//! allocation that explains it, and is not released.
+//! `fragmentation`: after the warm-up, reserved memory rises several times and is not released,
+//! although no new peak of allocated memory explains the rises.
 
 use super::answer::Answer;
 use super::evidence::signals::Signals;
@@ -7,22 +7,23 @@ use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use crate::stats::{median, quantile};
 
-/// Smallest growth of the excess (reserved memory minus the highest allocation so far), as a share
-/// of the highest allocation. Fragmentation is defined by growth of at least 18 %. This limit is
-/// lower, because the excess seems too large until the highest allocation has been sampled, and its
-/// growth then seems too small.
+/// Smallest growth of the excess (reserved memory minus the peak of allocated memory so far), as a
+/// share of the peak of the run. Fragmentation is defined by growth of at least 18 %. This limit is
+/// lower: until the peak has been sampled, the excess seems too large, and so the growth of the
+/// excess seems too small.
 const MIN_EXCESS: f64 = 0.15;
-/// Minimum number of climbs (rises of reserved memory that no new highest allocation explains), and
-/// the largest share of the growth that one climb may contribute. The reason for a single climb may
-/// be a peak of allocations between two samples.
+/// Minimum number of climbs (rises of reserved memory that no new peak of allocated memory
+/// explains), and the largest size of one climb, as a share of the growth of the excess. The reason
+/// for a single climb may be a peak of allocated memory between two samples.
 const MIN_CLIMBS: usize = 3;
 const MAX_SINGLE: f64 = 0.6;
-/// Smallest climb of reserved memory that counts, as a share of the total growth.
+/// Smallest climb of reserved memory that counts, as a share of the growth of the excess.
 const MIN_CLIMB: f64 = 0.02;
-/// Climbs must be spread over at least `MIN_SPREAD` of the run, and at most the share `MAX_EARLY`
-/// of their bytes may come in the first `EARLY` part of the run. Reserved memory also climbs when
-/// allocations reach a new peak between two samples, which is not fragmentation. Such climbs come
-/// early in the run, because new peaks become rarer over time.
+/// Climbs must be spread over at least the share `MIN_SPREAD` of the run. At most the share
+/// `MAX_EARLY` of their bytes may come in the first part of the run, whose length is the share
+/// `EARLY` of the run. Reserved memory also climbs when allocated memory reaches a new peak between
+/// two samples, which is not fragmentation. Such climbs come early in the run, because new peaks
+/// become rarer over time.
 const MIN_SPREAD: f64 = 0.1;
 const EARLY: f64 = 0.45;
 const MAX_EARLY: f64 = 0.85;
@@ -30,15 +31,16 @@ const MAX_EARLY: f64 = 0.85;
 /// climbs of reserved memory may only cover a peak between two samples.
 const BEGUN: f64 = 0.08;
 /// Largest ratio between the growth of the peak of allocated memory and the growth of the excess
-/// (reserved memory minus this peak). When the ratio is larger, reserved memory only follows the
-/// allocations. When the peak rises from one sample to the next by `SUDDEN` of the device or more,
-/// the rise is not counted, because it is a spike or a jump.
+/// (reserved memory minus this peak). When the ratio is larger, reserved memory only follows
+/// allocated memory. When the peak rises from one sample to the next by at least the share `SUDDEN`
+/// of the device, the rise is not counted, because it is a spike or a jump.
 const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
 /// When reserved memory and the memory of other processes fill at least this share of the device,
 /// fragmentation is a warning even when the program ended normally.
 const CROWDED: f64 = 0.5;
-/// Growth of the allocator's cache up to this multiple of a leak's growth is explained by the leak.
+/// Growth of reserved memory since the onset of a leak is explained by the leak, up to this
+/// multiple of the leak's growth.
 const MAX_OF_LEAK: f64 = 1.5;
 /// Minimum number of samples before the end of the warm-up, and after it.
 const MIN_BEFORE: usize = 4;
@@ -60,12 +62,12 @@ pub fn check(evidence: &Evidence) -> Answer {
 struct Point {
     t: f64,
     reserved: f64,
-    /// Highest allocation up to this sample, in bytes.
+    /// Peak of allocated memory up to this sample, in bytes.
     peak: f64,
 }
 
-/// A rise of reserved memory that no new highest allocation explains: its time in seconds and its
-/// size in bytes.
+/// A rise of reserved memory that no new peak of allocated memory explains: its time in seconds and
+/// its size in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Climb {
     t: f64,
@@ -74,14 +76,14 @@ struct Climb {
 
 fn judge(subject: &Subject) -> Option<Finding> {
     let signals = &subject.signals;
-    // Samples at step ends do not show the peaks within steps that reserved memory covers, unless
-    // the allocator's peak counter was recorded.
+    // Samples at step ends do not show the peaks within steps. Without the allocator's peak
+    // counter, a rise of reserved memory for a higher peak would look like fragmentation.
     if signals.is_stepped && signals.peak.y.is_empty() {
         return None;
     }
     let points = points_of(signals);
-    // When reserved memory never exceeds the highest allocation, as on a CPU, there is no cache
-    // that could be fragmented.
+    // When reserved memory never exceeds the peak of allocated memory, as on a CPU, there is no
+    // cache that could be fragmented.
     points.iter().find(|p| p.reserved > p.peak)?;
     let start = points.partition_point(|p| p.t < signals.warm_end);
     if start < MIN_BEFORE || points.len() < start + MIN_AFTER {
@@ -151,14 +153,14 @@ fn points_of(signals: &Signals) -> Vec<Point> {
         .collect()
 }
 
-/// Bytes by which the highest allocation grew over `points`, counting only increments of less than
-/// `sudden` bytes each.
+/// Bytes by which the peak of allocated memory grew over `points`, counting only increments of less
+/// than `sudden` bytes each.
 fn gradual_growth(points: &[Point], sudden: f64) -> f64 {
     let records = points.windows(2).map(|w| w[1].peak - w[0].peak);
     records.filter(|&bytes| bytes < sudden).sum()
 }
 
-/// Median over `points` of reserved memory minus the highest allocation so far, in bytes.
+/// Median over `points` of reserved memory minus the peak of allocated memory so far, in bytes.
 fn excess(points: &[Point]) -> f64 {
     median(
         &points
@@ -173,7 +175,8 @@ fn held_before(points: &[Point]) -> f64 {
     quantile(&points.iter().map(|p| p.reserved).collect::<Vec<_>>(), 0.95)
 }
 
-/// Rises of reserved memory by more than `least` bytes that are never released again.
+/// The climbs: rises of reserved memory that are never released again. The rise of the peak of
+/// allocated memory at the same time is subtracted, and more than `least` bytes must remain.
 fn climbs(settled: &[Point], least: f64) -> Vec<Climb> {
     let mut kept: Vec<f64> = settled.iter().map(|p| p.reserved).collect();
     for k in (1..kept.len()).rev() {

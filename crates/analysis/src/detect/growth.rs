@@ -3,8 +3,8 @@
 //!
 //! A trend fitted to the floor determines the onset and the growth rate. Growth of any shape,
 //! stairs and pauses included, must meet four conditions: it is large enough to matter, it is
-//! spread over the run, it has not flattened out in its later part, and at most a part of it is
-//! freed again.
+//! spread over the run, it has not flattened out in its later part, and the share of it that is
+//! freed again is below a limit.
 //!
 //! The modules below judge other ways in which a floor rises: a single jump (`jump`), and growth
 //! that is certain although it is small (`certain`, `straight`). `findings` turns growth into
@@ -318,8 +318,8 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
         part.iter().map(|l| (l - level).abs()).sum::<f64>()
     };
     let flat = misfit(levels);
-    // The split with the largest weighted distance between the means of both parts leaves the
-    // smallest sum of squares.
+    // The best two-level fit splits the levels in two parts where the weighted distance between the
+    // means of both parts is largest, because this split leaves the smallest sum of squares.
     let (count, centre) = (levels.len() as f64, median(levels));
     let all: f64 = levels.iter().map(|l| l - centre).sum();
     let (mut before, mut farthest, mut sharpest) = (0.0, 0.0, None);

@@ -2,7 +2,7 @@
 //! the recording.
 //!
 //! File-backed memory is not counted, because the kernel can reclaim it. The start-up of a process
-//! is not judged, because imports and loads allocate their memory once and keep it.
+//! is not judged, because importing modules and loading data allocate memory once and keep it.
 
 use stormlog_format::whole;
 
@@ -27,8 +27,8 @@ const LEAST: f64 = 16.0 * 1_048_576.0;
 /// share of the growth rate of all processes of the rank together. Otherwise one growth is reported
 /// for all processes together.
 const OWN_SHARE: f64 = 0.3;
-/// When the growth rate at the end is below this share of the rate at the beginning, the growth may
-/// be flattening out.
+/// Growth counts as strong only if its rate in the last third is at least this share of its rate
+/// in the first third; otherwise it may be flattening out.
 const MIN_BEND: f64 = 0.7;
 /// Growth of a program that ended normally is a warning when it lasted `MANY_STEPS`, has reached
 /// `LARGE_SHARE` of the memory limit, and would fill the rest within `SOON_S` seconds. A buffer
@@ -60,7 +60,8 @@ pub(super) struct HostGrowth<'a> {
     limit: Option<f64>,
     pub(super) end: End,
     pub(super) is_strong: bool,
-    /// Whether the session recorded only the sum of all processes and no single process.
+    /// Whether the session recorded only the total memory of all processes, and not the memory of
+    /// each process.
     is_alone: bool,
 }
 

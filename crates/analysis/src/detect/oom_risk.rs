@@ -154,8 +154,8 @@ fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
     Some(parts.into_iter().flatten().collect())
 }
 
-/// A finding about a process that the kernel killed for its host memory, so the use of the device
-/// is not reported.
+/// Completes the finding about a process that the kernel killed because host memory ran out. The
+/// finding does not report how much device memory was in use.
 fn killed(mut finding: Finding, subject: &Subject) -> Finding {
     let highest = highest_use(subject).filter(|_| subject.is_host());
     finding.explanation = words_of_kill(highest, None);

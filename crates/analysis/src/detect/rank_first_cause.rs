@@ -11,9 +11,9 @@ use crate::stats::{median, robust_sigma};
 use crate::timeline;
 
 /// Smallest lead of the first rank's onset over the second rank's onset, as a share of the run and
-/// in sampling intervals; the larger limit applies. A first cause is defined by a lead of 2.5 % of
-/// the run and five samples. The limits here are lower, because both onsets are estimated with an
-/// error.
+/// in sampling intervals; the larger limit applies. By definition, the first cause leads by 2.5 %
+/// of the run and by five samples. The limits here are lower, because both onsets are estimates
+/// with an error.
 const MIN_LEAD_SHARE: f64 = 0.0175;
 const MIN_LEAD_SAMPLES: f64 = 3.5;
 
@@ -157,7 +157,7 @@ fn describe(
     finding
 }
 
-/// The time at which the problem began on each rank, in seconds of the rank's own track.
+/// The time at which the problem began on each rank, in seconds since the rank's own track began.
 fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     if !trouble.is_growth() {
         return affected.iter().map(|s| trouble.onset(s)).collect();

@@ -14,7 +14,8 @@ const MIN_SHARE: f64 = 0.10;
 const MIN_SIGMAS: f64 = 4.0;
 /// Minimum number of ranks needed to compute the standard deviation between ranks.
 const MIN_RANKS_FOR_SCATTER: usize = 6;
-/// Quantiles of the samples at which ranks are compared, from the floor of their steps to the peak.
+/// Ranks are compared at these quantiles of their samples, from near the lowest memory of a step
+/// (0.05) to near the peak (0.95).
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 /// Minimum number of samples after the warm-up that a rank needs to be compared with others.
 const MIN_SAMPLES: usize = 16;

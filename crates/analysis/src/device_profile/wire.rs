@@ -1,6 +1,6 @@
 //! Parses the fields of a protocol buffer message.
 
-/// A field of a message, with its field number first.
+/// A field of a message. The first value of `Number` and `Bytes` is the field number.
 pub(super) enum Field<'a> {
     /// A whole number.
     Number(u64, u64),
@@ -10,7 +10,8 @@ pub(super) enum Field<'a> {
     Other,
 }
 
-/// The fields of a message. Malformed bytes yield `None`, which ends the iteration.
+/// Iterates over the fields of a message. If the bytes of a field are malformed, the iterator
+/// returns `Some(None)` for that field and then ends.
 pub(super) fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<Field<'_>>> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {

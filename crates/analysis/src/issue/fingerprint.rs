@@ -97,8 +97,9 @@ fn normalize_dimension(value: &Value) -> Result<Value, FingerprintError> {
 
 /// The category of an alert, derived from its text.
 ///
-/// Parts of words match too (`room` contains `oom`); the rule is kept so that ids agree with those
-/// of stormlog 0.3.9, and nothing else should use it.
+/// A text that contains `oom` inside a word, such as `room`, is also classified as an
+/// out-of-memory alert. This is kept so that ids agree with those of stormlog 0.3.9. Use the
+/// category only for ids.
 #[must_use]
 pub fn alert_category(context: &Text) -> Text {
     let text = normalize_text(context);

@@ -29,8 +29,8 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
         let found_at = events.get(finding.place)?;
         let phase = replay.resolve_event(found_at);
         let label = phase.as_ref().and_then(PhaseAttribution::label);
-        // The first event with the finding's timestamp supplies the labels, even if it is not a
-        // sample.
+        // Collector and backend of the issue come from the first event with the finding's
+        // timestamp, even if that event is not a sample.
         let mut at_that_time = events.iter();
         let event = at_that_time.find(|event| event.timestamp_ns() == finding.timestamp_ns)?;
         let origin = event.origin();

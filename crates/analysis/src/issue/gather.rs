@@ -36,13 +36,13 @@ pub(crate) struct Hit<'a> {
 pub(crate) struct Gathering<'a> {
     issues: Vec<Issue>,
     indices: hashbrown::HashMap<Text, usize>,
-    /// The subjects of recent events, each with the details and the index of its issue. Most events
-    /// have the same subject as a recent event and need no new fingerprint, which costs more to
-    /// compute than everything else.
+    /// A cache of the last different [`Subject`]s (what events report), each with its details and
+    /// the index of its issue in `issues`. For an event whose subject is in the cache, no
+    /// fingerprint is computed, which would cost more than everything else.
     recent: VecDeque<(Subject<'a>, Map, usize)>,
 }
 
-/// Number of subjects that are remembered.
+/// Maximum number of subjects in the cache `Gathering::recent`.
 const RECENT: usize = 8;
 
 impl<'a> Gathering<'a> {
@@ -174,8 +174,8 @@ impl Store {
         wanted(self.gather(Some(&[])), filter, states)
     }
 
-    /// Like [`issues_with_findings`](Self::issues_with_findings), for artifacts that were analysed
-    /// with default options: runs that are in the report are not analysed again.
+    /// Like [`issues_with_findings`](Self::issues_with_findings), but runs in `report` are not
+    /// analysed again. The report must have been made with default options.
     pub fn issues_of_report(
         &self,
         report: &Report,

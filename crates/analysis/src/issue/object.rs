@@ -22,7 +22,7 @@ pub struct EvidenceLink {
 }
 
 impl EvidenceLink {
-    /// Parses a link from its JSON object.
+    /// Parses an evidence link from the JSON object that an issue stores for it.
     #[must_use]
     pub fn from_map(map: &Map) -> Self {
         let text = |key: &str| map.get(key).and_then(Value::as_text).cloned();

@@ -1,7 +1,8 @@
 //! The decisions of people about issues, by fingerprint id: open, resolved, ignored.
 //!
-//! This module contains only the rules; [`super::sidecar`] reads and writes the file. Unknown keys
-//! are preserved, so that other tools may keep their own notes in the same file.
+//! This module computes and changes states in memory; [`super::sidecar`] reads and writes them as
+//! `issues.json`. Unknown keys are preserved, so that other tools may keep their own notes in the
+//! same file.
 
 use std::collections::HashMap;
 
@@ -83,7 +84,7 @@ pub struct States {
     /// has the issues.
     document: Map,
     entries: Vec<(Text, Map)>,
-    /// The index of the entry of each fingerprint id.
+    /// For each fingerprint id, the index of its entry in `entries`.
     places: HashMap<Text, usize>,
 }
 
@@ -260,8 +261,9 @@ impl States {
 /// that was known when the issue was resolved. If a time is unknown, evidence counts when it is
 /// from a session that was not known when the issue was resolved.
 ///
-/// Evidence of a finding must be later and also be from such a new session, because the onset of a
-/// finding is an estimate that changes while its session continues.
+/// Evidence of a finding counts only if it is later and also from a session that was not known
+/// when the issue was resolved. The reason is that the time of this evidence is the onset of the
+/// finding, an estimate that changes while the session continues.
 fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
     let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);
     let known_sessions = entry.list("resolved_sessions");

@@ -19,7 +19,7 @@ use crate::catalog::plain_or_compressed;
 use crate::columns::{Chunk, ChunkBuilder};
 use crate::regular_file::refusal;
 
-/// Initial capacity of a chunk, in rows.
+/// Largest initial capacity of a chunk (a block of event columns), in rows.
 const ROOM: usize = 1 << 10;
 
 const TIMELINE_COLLECTOR: &str = "stormlog.diagnose.timeline";

@@ -241,7 +241,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// The next block of lines; `None` at the end of the part.
+    /// The next block of lines; `None` at the end of this part of the file.
     pub(crate) fn next(&mut self) -> Option<Piece<'_>> {
         self.buffer.drain(..self.used);
         self.offset += self.used as u64;

@@ -24,7 +24,7 @@ const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 /// The columns with times; every telemetry table has at least one of them.
 const TIMES: [&str; 2] = ["timestamp_ns", "timestamp"];
 
-/// Initial capacity of a chunk, in rows.
+/// Initial capacity of a chunk (a block of event columns), in rows.
 const ROOM: usize = 1 << 10;
 
 /// How to treat white space around the cells of a table.

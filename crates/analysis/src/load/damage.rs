@@ -118,8 +118,8 @@ impl DamageList {
     }
 }
 
-/// Counts the newlines before given offsets. The offsets must not decrease, so that each byte is
-/// examined only once.
+/// Counts the newlines before given offsets. The offsets must not decrease from call to call, so
+/// that each byte is examined only once.
 #[derive(Debug, Default)]
 pub(crate) struct LineCounter {
     place: usize,

@@ -26,7 +26,7 @@ pub(crate) const RECORD_KEYS: [&[u8]; 7] = [
     b"timestamp_ns",
 ];
 
-/// Largest initial capacity of a chunk, in rows.
+/// Largest initial capacity of a chunk (a block of event columns), in rows.
 const ROOM: usize = 1 << 16;
 
 /// The offset at which a JSON value starts in the text.
@@ -49,8 +49,8 @@ pub(crate) fn read(
     let damage = match list::read(file, &defaults, options, take)? {
         Outcome::Read(damage) => damage,
         Outcome::NotAList => whole(file, &defaults, options, take)?,
-        // The error is produced by reading the whole document, so that the message is the same as
-        // for other documents.
+        // The list has a syntax error. The document is read again as a whole, so that the error
+        // message is the same as for a document that is not a list.
         Outcome::Surprised => {
             whole(file, &defaults, options, &mut |_| {})?;
             let source = std::io::Error::other("the file changed while it was read");

@@ -28,7 +28,8 @@ pub(crate) struct Part {
     end: u64,
     /// Size of the part in bytes; 0 when unknown before reading.
     bytes: u64,
-    /// At most this many problems are listed; further ones are only counted.
+    /// Maximum number of invalid lines that are listed in [`PartOutcome::problems`]; further ones
+    /// are only counted.
     pub(crate) most_problems: usize,
 }
 
@@ -144,7 +145,7 @@ thread_local! {
     /// from the system.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     /// Recognises metadata that differs from recent metadata only in its integers. Each worker
-    /// thread keeps its matcher from file to file, because the files of one run have such metadata.
+    /// thread keeps its matcher from file to file, because files of one run have similar metadata.
     static MATCHER: RefCell<Matcher> = RefCell::default();
 }
 

@@ -19,8 +19,8 @@ use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use crate::pack;
 
-/// The maximum number of damaged places that are listed for one part of a file is at least this
-/// number.
+/// The maximum number of listed damaged places is divided among the parts of the files, but each
+/// part may list at least this many.
 const LEAST_PER_PART: usize = 100;
 
 /// The `.jsonl` files of a sink, or a single file, with the default values for their records.

@@ -1,4 +1,5 @@
-//! Classifies events in columns, parsing their metadata only when necessary.
+//! Determines what events are (sample, alert, possible problem), and parses their metadata only
+//! when necessary.
 
 use std::sync::LazyLock;
 

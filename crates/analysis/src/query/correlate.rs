@@ -13,10 +13,10 @@ pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;
 /// Which sessions evidence may come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Only the session that the point in time belongs to.
+    /// Only one session: that of the event to examine, or the one given with the time to examine.
     #[default]
     Session,
-    /// All sessions of the job that the point in time belongs to.
+    /// All sessions of one job: that of the event to examine, or the one given with the time.
     Distributed,
 }
 

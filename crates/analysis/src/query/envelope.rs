@@ -207,7 +207,8 @@ impl<'a> Fields<'a> {
         self.map.get(key)
     }
 
-    /// Returns `read` if every key of the object is known; an unknown key is an error.
+    /// Returns `read`, the value parsed from the object, if every key of the object is known; an
+    /// unknown key is an error.
     fn complete<T>(self, read: T) -> Result<T, Invalid> {
         let known = self.known.into_inner();
         let is_known = |key: &Text| known.iter().any(|known| key == known);

@@ -83,8 +83,8 @@ pub(crate) fn scan<'a>(
             read_first(source, manifest, &wanted, filter, limit)?
         }
     };
-    // Parts are sorted by file, so that of events with equal times, the events of the first file
-    // come first.
+    // The lists of events are sorted by the path of their segment, so that of events with equal
+    // times, those of the first segment come first.
     events.sort_by_key(|(segment, _)| segment.file);
     let mut sessions: BTreeMap<&Text, (&SessionSummary, Vec<Events>)> = BTreeMap::new();
     for (segment, events) in events {

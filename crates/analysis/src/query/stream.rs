@@ -152,8 +152,9 @@ impl<'a> Merge<'a> {
                 return None;
             }
         }
-        // The stable sort is reversed, so that the chain to open next is last; of chains that start
-        // together, the first is opened first.
+        // The chains are sorted by start time and then reversed, because the chain to open next is
+        // taken from the end of `waiting`. Of chains that start at the same time, the one found
+        // first is opened first.
         waiting.sort_by_key(|chain| chain.first_ns);
         waiting.reverse();
         Some(Self {

@@ -1,4 +1,4 @@
-//! A list of warnings without repetitions.
+//! The warnings about the paths given to a query, each listed once.
 
 use std::hash::BuildHasher;
 

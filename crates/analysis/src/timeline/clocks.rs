@@ -24,7 +24,7 @@ const LOADED: f64 = 0.9;
 /// `start`.
 type Pick = fn(&Marks) -> Option<f64>;
 
-/// How far each track's clock is ahead of the median of all tracks, in seconds.
+/// For each track, how far its clock is ahead of the median clock of all tracks, in seconds.
 pub(crate) fn ahead(tracks: &[&Track]) -> Vec<f64> {
     let starts = tracks.iter().filter_map(|track| Some(track.span_ns()?.0));
     let Some(origin) = starts.min() else {
@@ -76,8 +76,9 @@ impl Run {
     }
 }
 
-/// When a track reached the events that all ranks reach at about the same time, by the clock of its
-/// host, in seconds after the earliest sample of all tracks; `None` when unknown.
+/// When a track reached the events that all ranks reach at about the same time; `None` when
+/// unknown. The times are in seconds after the earliest sample of all tracks, by the clock of the
+/// track's host.
 struct Marks {
     start: Option<f64>,
     loaded: Option<f64>,

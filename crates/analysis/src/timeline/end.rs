@@ -253,11 +253,12 @@ impl Facts {
         }
     }
 
-    /// Determines how the process ended. The status of a session shows how the program ended only
-    /// when the recorder runs as long as the program, as with `stormlog run`.
+    /// Determines how the process ended. If no event records the end and no session is still
+    /// running, the status of the sessions shows the end, but only if the recorder runs as long as
+    /// the program, as `stormlog run` does (`is_by_run`).
     pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
-        // If the stop event gives only a non-zero exit code, and an exception or error was recorded
-        // too, the recorded one is the end, because it explains the exit code.
+        // If the stop event gives only a non-zero exit code, but an exception or another kind of
+        // end was recorded too, the recorded end is used, because it explains the exit code.
         let stated = self.stated.filter(|(end, _)| {
             let is_open = matches!(end, End::Exit { code: Some(code) } if *code != 0);
             !(is_open && self.recorded.is_some())

@@ -166,7 +166,8 @@ pub fn newest_first<T>(sessions: &mut [T], session: impl Fn(&T) -> &LoadedSessio
     });
 }
 
-/// The longest pause between two sessions of a process that replaces its program (exec).
+/// The longest pause, in nanoseconds, between two sessions of a process that replaces its program
+/// (exec).
 const LONGEST_EXEC_NS: i64 = 60_000_000_000;
 
 /// What the sessions of a run have in common: the run id, otherwise the job id, otherwise the
@@ -179,8 +180,9 @@ enum Key {
 }
 
 /// Splits sessions without a run id, such as those of version 0.4.0, into one part for each start
-/// of `stormlog run`. A new part begins with a session that was recorded inside the program, after
-/// all earlier sessions have ended, if its rank had an earlier session in another process.
+/// of `stormlog run`. A session begins a new part if all of these hold: it was recorded inside the
+/// program, all earlier sessions had ended, and its rank already has a session in the current part
+/// whose process the new session does not continue (after an exec).
 fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let begins = |index: usize| sessions[index].is_inside_program;
     let has_id = |index: usize| sessions[index].run_id.is_some();
@@ -287,10 +289,11 @@ fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     attempts
 }
 
-/// Whether a session continues a process that was seen before. A session of another resource of the
-/// process continues it, because version 0.4.0 recorded host memory up to the first use of a device
-/// and then only the device. A session of the same resource continues the process only if it
-/// follows within a minute; a later session with the same pid may be the next run in a container.
+/// Whether a session continues a process that was seen before. A session with the rank and pid of
+/// an earlier session continues that process if the new session measures another resource than the
+/// earlier sessions: version 0.4.0 recorded host memory up to the first use of a device, and then
+/// only the device. A session of the same resource continues the process only if it begins within a
+/// minute; a later one may belong to the next run in a container, where pids repeat.
 fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns: i64) -> bool {
     let (rank, pid, _) = resource;
     let mut of_process = seen.range((rank, pid, i64::MIN)..=(rank, pid, i64::MAX));

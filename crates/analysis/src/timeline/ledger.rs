@@ -13,8 +13,8 @@ pub enum Owner {
     Context,
     /// The memory that PyTorch's caching allocator has reserved outside of private pools.
     Pool,
-    /// PyTorch's private pools, with their number: pools of CUDA graphs, and others that the
-    /// program created.
+    /// PyTorch's private pools: those of CUDA graphs, and others that the program created. The
+    /// value is how many private pools there are.
     PrivatePools(u64),
     /// A library that allocates through the CUDA driver, and the line of Python that called it.
     Library {
@@ -25,7 +25,8 @@ pub enum Owner {
     },
     /// Another process on the device.
     Process {
-        /// The pid of the process; `None` for the sum of all processes with little memory.
+        /// The pid of the process. The entry with `None` is the sum of the processes with the least
+        /// memory, which are not listed one by one.
         pid: Option<i64>,
         /// The command of the process, if it could be read.
         name: Option<String>,
@@ -44,15 +45,15 @@ pub struct LedgerEntry {
 /// The ledger of a device: which owner holds how much of its memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// The time when the ledger was recorded, in nanoseconds.
+    /// The time when the ledger was recorded, in nanoseconds since 1970.
     pub at_ns: i64,
     /// Bytes in use on the whole device, as counted by the driver.
     pub used_bytes: Option<i64>,
     /// The owners with their bytes: the recorded process first, then libraries and other processes,
     /// the largest first.
     pub entries: Vec<LedgerEntry>,
-    /// Bytes in use that no entry explains; `None` when `used_bytes` is unknown, or clearly less
-    /// than the sum of the entries.
+    /// Bytes in use that no entry explains; `None` when `used_bytes` is unknown, or when the sum of
+    /// the entries exceeds it by more than 2 %.
     pub rest_bytes: Option<i64>,
     /// Owners whose bytes are unknown and therefore part of `rest_bytes`, each described in words.
     pub unknown: Vec<String>,
@@ -62,7 +63,8 @@ pub struct Ledger {
 }
 
 /// The numbers of a ledger are read one after another, so the sum of its entries may exceed the
-/// driver's count of bytes in use. An excess of up to the count divided by this number is accepted.
+/// driver's count of bytes in use. The sum may exceed this count by up to 2 % (the count divided by
+/// `SKEW`).
 const SKEW: i64 = 50;
 
 impl Ledger {

@@ -38,7 +38,7 @@ pub struct Process {
     /// When the recorder noticed that the process had exited, in nanoseconds since 1970; `None` if
     /// it noticed no exit.
     pub exited_ns: Option<i64>,
-    /// Time of each sample in nanoseconds.
+    /// Time of each sample in nanoseconds since 1970.
     pub t_ns: Vec<i64>,
     /// Anonymous memory of the process at each sample, in bytes.
     pub anonymous: Vec<i64>,

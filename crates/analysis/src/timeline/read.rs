@@ -449,10 +449,10 @@ fn phase_name(metadata: &Map) -> Option<String> {
 }
 
 impl Track {
-    /// Keeps the evidence with the most windows in which memory grew. A search for the cause of a
-    /// growth opens several evidence windows. Each of its events contains all of its windows so
-    /// far, so the event replaces the previous event of the same search. The event of a new search
-    /// replaces that of an old search only if memory grew in at least as many windows.
+    /// Keeps the new evidence unless the evidence kept so far has more windows in which memory
+    /// grew. A search for the cause of a growth opens several evidence windows, and each event of
+    /// the search contains the results of all its windows so far. So a later event of the same
+    /// search replaces an earlier one.
     fn add_evidence(&mut self, evidence: WindowEvidence) {
         let known = self.evidence.as_ref().map_or(0, WindowEvidence::growing);
         if evidence.growing() >= known {

@@ -59,7 +59,7 @@ impl Run {
         worst.map_or(End::Unknown, |one| one.end.clone())
     }
 
-    /// The times of the first and the last sample of the run, in nanoseconds.
+    /// The times of the first and the last sample of the run, in nanoseconds since 1970.
     #[must_use]
     pub fn span_ns(&self) -> Option<(i64, i64)> {
         let spans = self.tracks.iter().filter_map(Track::span_ns);

@@ -8,10 +8,11 @@ use super::track::Track;
 /// One step, or several steps when only the end of the last one was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Number of the step: the count of the steps of all optimizers if it was recorded, otherwise
-    /// the number that was recorded for this step.
+    /// Number of the step: how many steps all optimizers together had taken at its end
+    /// ([`Track::step_count`]). Where that was not recorded, the recorded number of the step
+    /// ([`Track::step`]).
     pub number: i64,
-    /// Time of the end of the step in nanoseconds.
+    /// Time of the end of the step in nanoseconds since 1970.
     pub at_ns: i64,
     /// Bytes in live tensors at the end of the step.
     pub floor: i64,

@@ -102,16 +102,17 @@ impl Peaks {
 pub struct PhaseSpan {
     /// The phase's name as the user gave it.
     pub name: String,
-    /// When the phase was entered, in nanoseconds.
+    /// When the phase was entered, in nanoseconds since 1970.
     pub start_ns: i64,
-    /// When the phase was left, in nanoseconds; `None` when the recording ends inside the phase.
+    /// When the phase was left, in nanoseconds since 1970; `None` when the recording ends inside
+    /// the phase.
     pub end_ns: Option<i64>,
 }
 
 /// A recorded out-of-memory error, with the known numbers of the failed request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OomMark {
-    /// When the error was recorded, in nanoseconds.
+    /// When the error was recorded, in nanoseconds since 1970.
     pub at_ns: i64,
     /// The recorded reason, for example the exception's name.
     pub reason: String,
@@ -214,7 +215,8 @@ pub enum RecordedBy {
     Run,
 }
 
-/// Counters of device and allocator that were read within this time count as simultaneous.
+/// If the allocator's counters were read at most this many nanoseconds before those of the device,
+/// both count as read at the same time.
 const READ_TOGETHER_NS: i64 = 5_000_000;
 /// How many of the samples after a reading of the device are searched for the next reading of the
 /// allocator's counters.
@@ -266,7 +268,8 @@ pub struct Track {
     pub peak: Column,
     /// Bytes reserved by the caching allocator.
     pub reserved: Column,
-    /// When the allocator's counters were read, if that was before the device was read.
+    /// When the allocator's counters were read, in nanoseconds since 1970. Unknown at samples that
+    /// read the allocator and the device at the same time, `t_ns`.
     pub allocator_read_ns: Column,
     /// Bytes in use on the device, by all processes.
     pub used: Column,
@@ -331,7 +334,7 @@ impl Track {
         self.resource() == Resource::Host && self.recorder == RecordedBy::Run
     }
 
-    /// The times of the first and the last sample of the track, in nanoseconds.
+    /// The times of the first and the last sample of the track, in nanoseconds since 1970.
     #[must_use]
     pub fn span_ns(&self) -> Option<(i64, i64)> {
         Some((*self.t_ns.iter().min()?, *self.t_ns.iter().max()?))

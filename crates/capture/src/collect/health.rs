@@ -33,7 +33,8 @@ impl Status {
     }
 }
 
-/// The state of a collector, as every record contains it.
+/// How well a collector works, which counters it lacks, and when it may be read again after a
+/// failure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
     /// How well the collector works.
@@ -61,7 +62,7 @@ pub struct Transition {
 }
 
 impl Health {
-    /// The collector's health as the metadata that every record contains.
+    /// The collector's health as entries for the metadata of a record.
     pub fn to_map(&self) -> Map {
         let fields = self.partial_fields.iter().map(|name| Value::text(&**name));
         let mut map = Map::new();

@@ -129,8 +129,8 @@ impl HostCollector {
             .ok_or_else(|| CollectError::Gone("the process has ended".into()))
     }
 
-    /// Total and free memory of the process, and the peak that the kernel keeps, if it rose since
-    /// the last call.
+    /// Total and free memory of the process, and the highest resident size so far, as the kernel
+    /// counts it; this peak is `None` unless it has risen since it was last read.
     fn slow(&mut self) -> (Room, Option<u64>) {
         if let Some(slow) = self.slow
             && slow.read_at.elapsed() < SLOW_PERIOD

@@ -22,8 +22,8 @@ const WINDOWS: [Duration; 3] = [
 const RISES: usize = 3;
 
 /// The lowest level must rise by at least [`LEAST_RISE`] bytes from one window to the next, and by
-/// [`LEAST_IN_ALL`] over all windows. Heaps of programs without a leak fluctuate by less than
-/// [`LEAST_RISE`] and [`LEAST_IN_ALL`].
+/// [`LEAST_IN_ALL`] over all windows. The heap of a program without a leak fluctuates too, but by
+/// less than these two limits.
 const LEAST_RISE: u64 = 128 << 10;
 const LEAST_IN_ALL: u64 = 4 << 20;
 

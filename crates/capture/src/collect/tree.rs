@@ -168,14 +168,14 @@ impl TreeCollector {
 
     /// The memory of all processes of the tree. Returns the sums by kind, in which a shared page
     /// counts for each process that maps it; the total, in which a shared page counts once; and
-    /// whether the total is exact. It is an estimate if the proportional share of a process is not
-    /// known.
+    /// whether the total is exact. The total is an estimate if the proportional share of a process
+    /// is not known.
     fn total(&mut self) -> (Parts, u64, bool) {
         let mut sum = Parts::default();
         let mut once = 0_u64;
         let mut is_exact = true;
-        // Processes whose proportional share was not read may all map the same shared memory, so
-        // only the largest amount among them is added.
+        // Processes whose proportional share was not read may all map the same shared memory, so of
+        // their amounts of shared memory only the largest is added.
         let mut unaccounted_shared = 0;
         let is_alone = self.processes.len() == 1;
         for process in self.processes.values_mut() {

@@ -65,7 +65,7 @@ impl Driver {
 /// The devices on which [`wait_for_contexts`] found a new CUDA context of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewContexts {
-    /// The numbers of the devices in this process.
+    /// The index of each of these devices, as CUDA numbers devices in this process.
     pub devices: Vec<u32>,
     /// When the devices were last seen without a context, counted from the start of the wait;
     /// `None` where the first check found a context.
@@ -73,8 +73,8 @@ pub struct NewContexts {
 }
 
 /// Checks at intervals of `every` for contexts on devices other than the known ones, until a
-/// context is found or the time is over. One check takes less than a microsecond for each device,
-/// and when every device is known, the function only sleeps until the time is over.
+/// context is found or the time `patience` has passed. One check takes less than a microsecond for
+/// each device. When every device is known, the function only sleeps for `patience`.
 pub fn wait_for_contexts(known: &[u32], every: Duration, patience: Duration) -> NewContexts {
     let began = Instant::now();
     let Some(driver) = Driver::loaded() else {

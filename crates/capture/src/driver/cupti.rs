@@ -333,7 +333,7 @@ unsafe extern "C" fn on_call(
             // the same address as soon as the driver has freed it.
             // SAFETY: a driver function that frees memory has an address as its first parameter.
             (ENTER, Call::Free) => freed(Key::Address(unsafe { data.parameter(0) })),
-            // SAFETY: a driver function that releases memory or an array has a handle as its first
+            // SAFETY: a driver function that releases physical memory has a handle as its first
             // parameter.
             (ENTER, Call::Release) => freed(Key::Handle(unsafe { data.parameter(0) })),
             // SAFETY: a driver function that destroys an array has a handle as its first parameter.

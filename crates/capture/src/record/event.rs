@@ -33,8 +33,8 @@ pub struct TrackedEvent {
     pub source: Arc<CounterSource>,
     /// The device's total memory from an earlier reading, used when this event has no total.
     pub known_total: Option<i64>,
-    /// Whether the event leaves out facts about a working collector, because the first event of the
-    /// session contains them.
+    /// Whether the event leaves out what the collector supports, and its health while it works
+    /// without problems; the start event of the session contains both.
     pub is_brief: bool,
 }
 

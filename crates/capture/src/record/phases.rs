@@ -24,7 +24,8 @@ pub enum PhaseError {
 /// The thread on which a phase begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseThread {
-    /// The number of the thread, as the program's language gives it.
+    /// The number by which the caller identifies the thread, in Python that of
+    /// `threading.get_ident`.
     pub id: i64,
     /// The name of the thread.
     pub name: Text,

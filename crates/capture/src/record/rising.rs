@@ -17,8 +17,8 @@ const SCALES: usize = 8;
 /// How many readings are skipped at first, because the program is still starting.
 const WARM_UP: u32 = 5;
 
-/// While the floor is not above its highest earlier value, this many times as many rises in a row
-/// are required. Memory that was freed and is allocated again rises in the same way as a leak, so
+/// While the floor is not above its highest earlier value, the required number of rises in a row is
+/// multiplied by this factor. The rise may then be memory that was freed and is allocated again, so
 /// more evidence is needed.
 const SURE: u32 = 8;
 

@@ -49,8 +49,8 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
         if slash < done {
             continue;
         }
-        // In each address of `WEBHOOKS`, the host is before the first slash, and the part of the
-        // path that is not secret is after it.
+        // In each entry of `WEBHOOKS`, the host stands before the first slash. The text after that
+        // slash is the part of the path that is not secret.
         let is_here = |webhook: &&&str| {
             let (before, after) = webhook.split_once('/').unwrap_or((webhook, ""));
             plain[..slash].ends_with(before) && plain[slash + 1..].starts_with(after)

@@ -238,8 +238,8 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Whether secret flags are known for a program. A quick check of length and letters comes first,
-/// because most words of a text fail it.
+/// Whether [`FLAGS`] lists a flag of this program whose value is a secret. A quick check of length
+/// and letters comes first, because most words of a text fail it.
 fn is_program(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (2..=11).contains(&name.len())
@@ -382,7 +382,8 @@ fn bare_length(rest: &[u8]) -> usize {
     length.unwrap_or(rest.len())
 }
 
-/// The length of the quote that ends a word, including the backslashes before it.
+/// The length of the quotation mark that ends a word, including the backslashes before it; 0 if
+/// `rest` does not begin with such a mark.
 fn closing_quote(rest: &[u8]) -> usize {
     let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
     match rest.get(slashes) {

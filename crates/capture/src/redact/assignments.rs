@@ -11,15 +11,16 @@ const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "negotiate"];
 /// word of a sentence.
 const SECRET_LENGTH: usize = 16;
 
-/// If the value of a secret name is longer than this number of bytes, it is hidden without further
-/// checks. A shorter value is checked first, because it may be a placeholder or an ordinary word.
+/// A value that is assigned to the name of a secret, such as `password`, is hidden without further
+/// checks if the value is longer than this number of bytes. A shorter value is checked first,
+/// because it may be a placeholder or an ordinary word.
 /// The limit also bounds the time for a text such as `pwd=/pwd=/pwd=/…`, in which the value of each
 /// name is the whole rest of the text.
 const LONGEST_VALUE: usize = 1024;
 
-/// Replaces the values of secret names; returns `None` when the text has no such value. Values of
-/// secret names are also found in a JSON document that is invalid, is cut off, or is itself a
-/// string in another JSON document.
+/// Replaces each secret that is assigned to a name such as `password` by [`HIDDEN`](super::HIDDEN);
+/// returns `None` when there is no such secret. Secrets are also found in a JSON document that is
+/// invalid, is cut off, or is itself a string in another JSON document.
 pub(super) fn without_assignments(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
@@ -38,9 +39,8 @@ pub(super) fn without_assignments(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// Returns where the value begins and ends that is assigned to the name at the end of `before`, if
-/// the name is the name of a secret. The argument `rest` begins with the assignment sign, `=` or
-/// `:`.
+/// If the text `before` ends with the name of a secret, returns where the value of this name begins
+/// and ends in `rest`. The argument `rest` begins with the assignment sign, `=` or `:`.
 fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let (name, is_quoted) = name_at_end(trimmed(before))?;
     if !is_secret_name(name) {
@@ -132,10 +132,11 @@ fn word_length(text: &str) -> usize {
     text.find(ends).unwrap_or(text.len())
 }
 
-/// The length of a quoted value, which ends at a quote like its opening quote or at the end of the
-/// line. The argument `slashes` is the number of backslashes before the opening quote, which a JSON
-/// document inside another one has. The closing quote has as many; a quote inside the value has
-/// more than twice as many.
+/// The length of a quoted value, which ends at its closing quote or at the end of the line. The
+/// argument `slashes` is the number of backslashes before the opening quote. It is not zero if the
+/// value is in a JSON document that is itself a string in another JSON document. The closing quote
+/// has the same number of backslashes before it, and a quote inside the value has more than twice
+/// that number.
 fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
     let ends = text.match_indices([quote, '\n']).find_map(|(at, found)| {
         if found == "\n" {

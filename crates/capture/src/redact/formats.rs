@@ -15,7 +15,8 @@ enum Need {
     Mixed,
     /// Only upper-case letters and digits.
     Capitals,
-    /// A digit, and a sequence of letters and digits that is longer than a word.
+    /// A digit, and a sequence of at least [`DENSE_LENGTH`] letters and digits, which is longer
+    /// than a word of an ordinary name.
     Dense,
 }
 
@@ -42,7 +43,7 @@ const fn format(start: &'static str, others: &'static str, least: usize, need: N
 /// The formats of tokens that begin with a fixed prefix. The minimum lengths of tokens are slightly
 /// below their real lengths, because a limit on the length of a message may cut off a token.
 pub(super) const FORMATS: &[Format] = &[
-    // Tokens of language models and of machine-learning services.
+    // Tokens of services for language models and machine learning.
     format("sk-", "-_", 16, Dense), // OpenAI, Anthropic, OpenRouter, Langfuse, DeepSeek
     format("sk_", "", 24, Digit),   // ElevenLabs
     format("gsk_", "", 16, Nothing), // Groq
@@ -185,7 +186,8 @@ pub(super) const FORMATS: &[Format] = &[
     format("shppa_", "", 16, Nothing),
     format("shpss_", "", 16, Nothing),
     format("EAAC", "", 60, Digit), // Facebook
-    // Tokens of any service. A JSON Web Token, and other JSON in base64, starts with `eyJ`.
+    // Formats that many services use. A JSON Web Token, and other JSON in base64, starts with
+    // `eyJ`.
     format("eyJ", "-_.+/=", 16, Digit),
     format("Bearer ", "-_.~+/=", 16, Digit),
     format("Basic ", "+/=", 12, Mixed),
@@ -212,11 +214,12 @@ static STARTS: Starts = Starts::new();
 
 struct Starts {
     bits: [u64; 64],
-    /// For each byte, the index plus one of the last format that begins with this byte; zero if
-    /// there is none.
+    /// For each first byte, the last format in [`FORMATS`] that begins with this byte: its index
+    /// plus one, or zero if there is no such format. The bit 0x20 of a first byte counts as set, so
+    /// that upper-case and lower-case letters have the same entry.
     last: [usize; 256],
-    /// For each format, the index plus one of the previous format that begins with the same byte;
-    /// zero if there is none.
+    /// For each format, the previous format in [`FORMATS`] that begins with the same byte: its
+    /// index plus one, or zero if there is no such format.
     before: [usize; FORMATS.len()],
 }
 
@@ -261,7 +264,7 @@ impl Starts {
     }
 }
 
-/// The number of bytes of a word that decide whether the word is a token.
+/// How many bytes after the prefix are looked at to decide whether a word is a token.
 const LONGEST_LOOK: usize = 96;
 
 impl Format {
@@ -316,8 +319,8 @@ impl Need {
 /// an ordinary name are shorter.
 const DENSE_LENGTH: usize = 12;
 
-/// One part of a token that has no prefix: the allowed bytes, and their least and greatest
-/// number.
+/// One part of a token that has no prefix: which bytes the part may contain, and the least and the
+/// greatest number of bytes in the part.
 struct Run(fn(u8) -> bool, usize, usize);
 
 const fn sign<const SIGN: u8>() -> Run {
@@ -330,8 +333,9 @@ const ALNUM: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric();
 const WORD: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
 const AZURE: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
 
-/// Formats of tokens without a prefix: the sequence of their parts, and the condition for the
-/// last part. Each part of a token ends where its allowed bytes end, so no byte is tried twice.
+/// Formats of tokens without a prefix. Each format is a sequence of parts, and what the last part
+/// must contain. A part of a token ends before the first byte that the part may not contain, so no
+/// byte is tried twice.
 const SHAPES: &[(&[Run], Need)] = &[
     // The token of a Telegram bot: the number of the bot, a colon and 30 to 40 characters.
     (

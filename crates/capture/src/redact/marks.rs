@@ -6,25 +6,30 @@ use super::arguments::is_between;
 use super::formats::{FORMATS, is_in_word, shape_starts_before, token_length};
 use super::names;
 
-/// Three-letter parts, in upper or lower case, of texts that the rules search for: webhooks,
-/// logins, `identified by`, and the words before secrets in commands.
+/// Sequences of three characters from texts that the rules search for: webhooks, logins,
+/// `identified by`, and the words before secrets in commands. Letters may be in upper or lower
+/// case.
 const OTHERS: [&[u8; 3]; 7] = [b"hoo", b".or", b"://", b"tif", b"ogi", b"fig", b"obs"];
 
-/// The bits for the formats of tokens, one for each letter that a format begins with.
+/// The bits of a mask in [`BITS_AT`] that stand for the formats of tokens, one bit for each letter
+/// that a format begins with.
 const FORMAT_BITS: u64 = u32::MAX as u64;
 const NAME_BIT: u64 = 1 << 32;
-/// The bit for `SK` and a hexadecimal digit, the start of a Twilio key.
+/// The bit of a mask in [`BITS_AT`] that stands for `SK` and a hexadecimal digit, the start of a
+/// Twilio key.
 const KEY_BIT: u64 = 1 << 62;
-/// The bit for a sign such as a dot between the parts of a token without a prefix.
+/// The bit of a mask in [`BITS_AT`] that stands for a sign, such as a dot, between the parts of a
+/// token without a prefix.
 const SHAPE_BIT: u64 = 1 << 61;
-/// The bit for a dash that begins a flag of a command, such as `-p` or `--token`.
+/// The bit of a mask in [`BITS_AT`] that stands for a dash that begins a flag of a command, such as
+/// `-p` or `--token`.
 const FLAG_BIT: u64 = 1 << 63;
 
 /// For each of four neighbouring positions in a text, and for each value of a byte, a mask of bits.
-/// Each bit stands for something to find, such as the beginning of a token, and is set if the byte
-/// fits there at that position. The first position is the byte before the three bytes that are
-/// checked; the other positions are the three bytes. If the same bit is set for all four bytes, the
-/// text may contain what this bit stands for.
+/// Each bit stands for something to find, such as the beginning of a token, and is set if what is
+/// to be found may have the byte at this position. The first position is the byte before the three
+/// bytes that are checked; the other positions are the three bytes. If the same bit is set for all
+/// four bytes, the text may contain what this bit stands for.
 static BITS_AT: [[u64; 256]; 4] = bits_at();
 
 const fn bits_at() -> [[u64; 256]; 4] {

@@ -179,14 +179,15 @@ enum Kind {
     /// The last word of the name is `token`. The value is a secret unless it is a number, which is
     /// a count or a length of tokens.
     Token,
-    /// The name is `pass`, or its last word is one such as `auth`, `pat` or `bearer`; these words
-    /// have other meanings too, so the value decides.
+    /// The name is `pass`, or its last word is one such as `auth`, `pat` or `bearer`. These words
+    /// have other meanings too, so the value is a secret only if it looks like a password.
     Doubtful,
     /// The name is `pwd`, whose value may also be the working directory.
     Directory,
 }
 
-/// Whether a value with the given name is a secret, or may be one, depending on the value.
+/// Whether a value with the given name is or may be a secret. The answer is false if the name alone
+/// shows that its value is not a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     may_be_secret(name) && kind_of(&plain_name(name)) != Kind::Plain
 }
@@ -287,7 +288,8 @@ fn is_drive(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic())
 }
 
-/// The largest number of characters of a number; a longer sequence of digits is a secret.
+/// A text with more characters than this does not count as a number: a longer sequence of digits is
+/// taken for a secret.
 const LONGEST_NUMBER: usize = 15;
 
 /// Whether a text is a number of at most [`LONGEST_NUMBER`] characters.

@@ -40,8 +40,8 @@ pub struct SinkStatus {
     pub session_status: SessionStatus,
     /// The number of events that were written to segments or still wait to be written.
     pub recorded_events: u64,
-    /// The number of dropped events: the queue or the buffer was full, or the events were not yet
-    /// written when the sink ended.
+    /// The number of dropped events: the queue or the writer's buffer was full, or the events were
+    /// not yet written when the sink ended.
     pub dropped_events: u64,
     /// Why events cannot be written to disk at the moment; `None` when they can.
     pub problem: Option<String>,
@@ -190,8 +190,8 @@ impl BackgroundSink {
         Some(session)
     }
 
-    /// How often the sink started the next segment, how many segments and bytes it deleted, and how
-    /// many segments and bytes remain.
+    /// How many times the sink started a new segment, how many segments and bytes it deleted, and
+    /// how many segments and bytes remain.
     pub fn diagnostics(&self) -> Diagnostics {
         if self.is_foreign() {
             return Diagnostics::default();

@@ -1,7 +1,7 @@
 //! Counts of rollovers to a new segment, deleted segments and remaining segments of a sink.
 
-/// Counts of rollovers to a new segment and of deleted segments, and totals of the segments that
-/// are left.
+/// How many times a sink started a new segment (a rollover), how many segments and bytes it
+/// deleted, and how many segments and bytes are left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,

@@ -62,8 +62,9 @@ pub fn after_fork_in_parent() {
 /// Releases the child's copies of the parent's sinks: buffers are dropped, files and locks are
 /// closed, nothing is written. A forked child must call this function before anything else.
 pub fn forget_after_fork() {
-    // The directory locks are released first, because releasing them never fails, while a thread of
-    // the parent may hold the mutexes that are needed next.
+    // The directory locks are released first, because this always succeeds. The rest of the
+    // function needs the mutex of `HOLDERS` and ends early if a thread of the parent held it during
+    // the fork.
     lock::after_fork_in_child();
     if PROCESS_ID.load(Ordering::Relaxed) != 0 {
         every_fork_is_announced();

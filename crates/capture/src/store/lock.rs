@@ -164,8 +164,8 @@ impl Claim {
     pub(crate) fn wait_for_replaced_segments(&self) {
         let end = Instant::now() + REPLACING_PATIENCE;
         let is_kept = || self.lock.owner_file.is_some() && Arc::strong_count(&self.lock) > 1;
-        // A later sink of this process also keeps the owner file for as long as it records; the
-        // wait ends when such a sink has taken the directory over.
+        // If a later sink of this process has taken the directory over, the wait ends at once: the
+        // later sink keeps the owner file for as long as it records.
         while self.holds() && is_kept() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }

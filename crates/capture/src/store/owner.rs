@@ -72,8 +72,8 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
     if std::fs::rename(path, &aside).is_err() {
         return false;
     }
-    // Since the owner file was read, another process may have moved it away and created its own
-    // owner file.
+    // After the owner file was read, another process may have moved it away and created its own
+    // owner file. The file that was renamed here is then that of the other process and is put back.
     let is_same = read(&aside).is_some_and(|moved| moved == theirs);
     if is_same {
         let _ = std::fs::remove_file(&aside);

@@ -35,7 +35,8 @@ pub enum Written {
     Other,
 }
 
-/// Declares the type that remembers the keys and values of an object after its record is gone.
+/// Names the type ([`Memory`](Self::Memory)) that stores the keys and values of an object after the
+/// object's record is gone.
 pub trait Keeps {
     /// The keys and values of one object, kept for the comparison with the next object.
     type Memory: Default;
@@ -112,8 +113,9 @@ pub struct Lines<S: Keeps> {
     /// [`FIELDS`](stormlog_format::FIELDS); `None` when the record's keys are not those of a
     /// telemetry record.
     fields: Option<Vec<usize>>,
-    /// The numbers of the last record, which [`observe_numbers`](Self::observe_numbers) updates
-    /// with those of the next; `None` when the next record must be examined as a whole.
+    /// The numbers of the last record. For the next record,
+    /// [`observe_numbers`](Self::observe_numbers) replaces only the numbers that have changed.
+    /// `None` when the next record must be examined as a whole.
     numbers: Option<Numbers>,
     observation: Option<Observation>,
 }
@@ -186,7 +188,9 @@ impl<S: Keeps + Default> Lines<S> {
         std::str::from_utf8(&self.line).unwrap_or_default()
     }
 
-    /// What a rollup needs from the record taken last; `None` when the rollup must parse the line.
+    /// What a rollup needs from the record that was last passed to [`take`](Self::take). `None`
+    /// when the rollup must parse the line, and when this method is called again for the same
+    /// record.
     pub fn observation(&mut self) -> Option<Observation> {
         self.observation.take()
     }
@@ -302,7 +306,8 @@ struct Shape<M> {
     keys: Vec<Key<M>>,
     memory: M,
     content: MetadataContent,
-    /// Whether the last object and the previous one contain the same information for a rollup.
+    /// Whether all that a rollup needs from the object is the same as in the previous object, as
+    /// `has_same_content` determines it.
     keeps_content: bool,
 }
 
@@ -459,8 +464,9 @@ impl<M: Default> Shape<M> {
         Ok(grown)
     }
 
-    /// Whether an object with the given changed values contains the same information for a rollup
-    /// as the previous object.
+    /// Whether all that a rollup needs from a metadata object is the same as in the previous
+    /// object: nothing, or a collector status that has not changed. The bits of `changed` tell
+    /// which values have changed.
     fn has_same_content(&self, changed: u64) -> bool {
         match self.content {
             MetadataContent::Nothing => !self.keys.is_empty(),
@@ -469,8 +475,9 @@ impl<M: Default> Shape<M> {
         }
     }
 
-    /// The status of the collector in the text of a metadata object, empty when the object has no
-    /// status; `None` when the text must be parsed.
+    /// The collector's status in a metadata object whose JSON text is in `text`. The status is
+    /// empty if the object has none or it is not a string. Returns `None` when the JSON text must
+    /// be parsed to find the status.
     fn status<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let key = match self.content {
             MetadataContent::Nothing if self.keys.is_empty() => return None,

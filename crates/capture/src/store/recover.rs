@@ -16,7 +16,8 @@ use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
 use crate::files::{is_regular, is_temporary_of, open_regular};
 
-/// What earlier sinks left in a directory, repaired: the state with which a new sink on it begins.
+/// The state with which a new sink begins: what earlier sinks left in the directory, after the
+/// repair of what a killed process left unfinished.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Recovered {
     /// The sessions in the directory; each session is listed once.

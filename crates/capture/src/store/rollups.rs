@@ -391,7 +391,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A session that the manifest does not list, as its events describe it.
+/// A session that the manifest does not list. Its summary is made from its earliest event and its
+/// last `stop` event.
 struct Stranger {
     first: Event,
     stop_ns: Option<i64>,
@@ -438,8 +439,8 @@ impl Stranger {
     }
 }
 
-/// The absolute path with links resolved. For records without a session id, an id is computed from
-/// it.
+/// The absolute path of a sink's directory, with links resolved. For records without a session id,
+/// a session id is computed from this path.
 fn absolute(path: &Path) -> Text {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
     let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());

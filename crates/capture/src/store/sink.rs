@@ -196,7 +196,8 @@ impl Sink {
         self.look(Writer::seal).unwrap_or(Ok(()))
     }
 
-    /// How often the sink started a new segment file, how many it deleted, and how many remain.
+    /// How many times the sink started a new segment, how many segments and bytes it deleted, and
+    /// how many segments and bytes remain.
     pub fn diagnostics(&self) -> Diagnostics {
         self.look(|writer| writer.diagnostics()).unwrap_or_default()
     }

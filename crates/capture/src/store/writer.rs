@@ -40,7 +40,8 @@ use crate::redact::LineFilter;
 /// the watched program needs the memory.
 const MAX_BUFFERED_BYTES: usize = 8 << 20;
 
-/// How long the writer waits after a failed write; the time doubles with each failure.
+/// How long the writer waits after a first failed write. The wait doubles with each further
+/// failure, up to [`LONGEST_BACK_OFF`].
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
@@ -92,7 +93,7 @@ pub(crate) struct Writer {
     /// Disk space that is reserved during a session, so that the last manifest can be written on a
     /// full disk.
     reserve: Option<Reserve>,
-    /// The object that ends the session when another sink of this process takes over.
+    /// The object that ends the session when another sink of this process takes the directory over.
     holder: Option<Weak<dyn Holder>>,
     /// Whether the program closed the sink's file descriptors. The writer reports closed
     /// descriptors once.
@@ -207,7 +208,8 @@ impl Writer {
         })
     }
 
-    /// Sets the object that ends the session when another sink of this process takes over.
+    /// Sets the object that ends the session when another sink of this process takes the directory
+    /// over.
     pub(crate) fn set_holder(&mut self, holder: Weak<dyn Holder>) {
         self.claim.set_holder(holder.clone());
         self.holder = Some(holder);
@@ -674,7 +676,8 @@ impl Writer {
         self.end_session(status)
     }
 
-    /// How often the sink started a new segment file, how many it deleted, and how many remain.
+    /// How many times the sink started a new segment, how many segments and bytes it deleted, and
+    /// how many segments and bytes remain.
     pub(crate) fn diagnostics(&self) -> Diagnostics {
         Diagnostics {
             final_retained_files: self.segments.len() as u64,

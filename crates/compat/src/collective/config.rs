@@ -8,12 +8,12 @@ const MILLISECOND: f64 = 1e6;
 /// A named set of thresholds: how readily a gap is attributed to collective communication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
-    /// Low sensitivity: reports few gaps.
+    /// Low sensitivity: few gaps are attributed to collective communication.
     Low,
-    /// Medium sensitivity, the default.
+    /// Medium sensitivity, between `Low` and `High`; the default.
     #[default]
     Medium,
-    /// High sensitivity: reports many gaps.
+    /// High sensitivity: many gaps are attributed to collective communication.
     High,
 }
 

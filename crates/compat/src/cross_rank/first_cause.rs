@@ -13,8 +13,7 @@ const FEWEST_BYTES: i64 = 64 << 20;
 /// How certain it is that the memory of a rank rose first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
-    /// Only the memory of this rank rose first, at least one sampling interval before that of a
-    /// second rank.
+    /// The memory of this rank rose at least one sampling interval before that of every other rank.
     High,
     /// The rank's memory rose first, but at the same time as that of another rank or less than one
     /// sampling interval earlier.

@@ -98,7 +98,7 @@ fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
 }
 
 /// The first sample of a rank in which the gap, as a share of the device's memory, reaches the
-/// threshold.
+/// default of the threshold `gap_ratio_threshold`.
 fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Candidate> {
     let threshold = GapThresholds::default().gap_ratio_threshold;
     samples.iter().find_map(|event| {
@@ -137,8 +137,8 @@ fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate 
     }
 }
 
-/// The phase of the program at a time. There is no event whose metadata could name the thread or
-/// the phase to look for.
+/// The phase of the program at a time. The search is not restricted to one thread or one phase,
+/// because only the metadata of an event could name them, and no event is given here.
 pub(super) fn resolve_at(
     replay: &PhaseReplay,
     at_ns: i64,

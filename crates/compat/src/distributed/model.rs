@@ -169,7 +169,8 @@ impl RankRow {
     }
 }
 
-/// The last value minus the first value; 0 when there are no samples.
+/// The last value minus the first value: `None` when one of the two is unknown, 0 when the list is
+/// empty.
 fn delta(values: &[Option<i64>]) -> Option<i64> {
     match (values.first(), values.last()) {
         (Some(first), Some(last)) => Some(last.as_ref()?.saturating_sub(first.as_ref().copied()?)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stormlog_format::{Text, Value, integer_of_text, python_str, strip};
 
-/// Why a rank filter is invalid.
+/// Why a rank filter, a text such as `0,2,4-7` that selects ranks, is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -17,7 +17,8 @@ pub enum RankFilterError {
     NotANumber(String),
 }
 
-/// Parses a rank filter, and returns which of the `available` ranks it selects.
+/// Parses a rank filter such as `0,2,4-7`, and returns which of the `available` ranks the filter
+/// selects. An empty filter, `all` and `*` select every rank.
 pub fn parse_rank_filter(text: &str, available: &[i64]) -> Result<BTreeSet<i64>, RankFilterError> {
     let available_ranks: BTreeSet<i64> = available.iter().copied().collect();
     let text = strip(text).to_lowercase();

@@ -119,7 +119,8 @@ fn samples(summary: &SessionSummary, points: &[Point]) -> Vec<Event> {
     points.iter().map(sample).collect()
 }
 
-/// The timeline's payload, its valid points and the number of invalid points, or an error message.
+/// Reads a timeline file. Returns the file's JSON object, the valid points of the timeline and the
+/// number of invalid points, or an error message.
 fn read(file: &Path) -> Result<(Map, Vec<Point>, usize), String> {
     let name = shown(file);
     let failed = |reason: &dyn std::fmt::Display| {

@@ -1,4 +1,4 @@
-//! Finds relations between the duration and the memory of profiled calls.
+//! Makes observations about the duration and the memory of profiled calls, such as slow functions.
 
 use serde::Serialize;
 use stormlog_analysis::gap::regression::{fit, mean, pearson, sample_deviation};

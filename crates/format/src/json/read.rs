@@ -22,7 +22,7 @@ pub struct JsonError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonErrorKind {
-    /// No value starts here.
+    /// A value must begin at the offset of the error, but none does.
     #[error("expected a value")]
     ExpectedValue,
     /// A string has no closing quote.
@@ -55,23 +55,24 @@ pub enum JsonErrorKind {
 /// Creates the results of parsing: the [`Reader`] calls one method for each key and each value that
 /// it reads.
 pub trait Build<'a> {
-    /// The type of object keys.
+    /// The type of the result for a key of a JSON object.
     type Key;
-    /// The type of values.
+    /// The type of the result for a JSON value.
     type Value;
-    /// Creates a key of an object.
+    /// Creates the result for a key of a JSON object.
     fn key(&mut self, key: RawString<'a>) -> Self::Key;
-    /// Creates `null`.
+    /// Creates the result for `null`.
     fn null(&mut self) -> Self::Value;
-    /// Creates `true` or `false`.
+    /// Creates the result for `true` or `false`.
     fn boolean(&mut self, value: bool) -> Self::Value;
-    /// Creates a number.
+    /// Creates the result for a number.
     fn number(&mut self, number: RawNumber<'a>) -> Self::Value;
-    /// Creates a string.
+    /// Creates the result for a string.
     fn string(&mut self, string: RawString<'a>) -> Self::Value;
-    /// Creates a list.
+    /// Creates the result for a list.
     fn list(&mut self, items: Vec<Self::Value>) -> Self::Value;
-    /// Creates an object; its keys are in the order of the JSON text and may be repeated.
+    /// Creates the result for an object; its keys are in the order of the JSON text and may be
+    /// repeated.
     fn map(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;
 }
 

@@ -38,7 +38,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes a writer for files: strict JSON, with object keys in their own order.
+    /// Makes a writer for files: strict JSON, with the keys of each object in the order in which
+    /// the object stores them.
     pub fn new(layout: Layout) -> Self {
         Self {
             layout,
@@ -276,8 +277,8 @@ fn shortest(value: f64) -> String {
     }
 }
 
-/// Converts scientific notation to a number without an exponent: `1.5` and 3 become `1500.0`. The
-/// mantissa has one digit before its point.
+/// Converts scientific notation to a number without an exponent: the mantissa `1.5` and the
+/// exponent 3 become `1500.0`. The mantissa has one digit before its point.
 fn positional(mantissa: &str, exponent: i32) -> String {
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
         Some(rest) => ("-", rest),

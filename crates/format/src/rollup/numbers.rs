@@ -23,8 +23,8 @@ impl Numbers {
         }
     }
 
-    /// Sets the value of a field in the next record. Setting a field returns false when the field
-    /// is not one of the changing numbers, or when the value is null and the field must not be
+    /// Sets the value that a field has in the next record. Returns false when the field is neither
+    /// a counter nor the time of the record, or when the value is null and the field must not be
     /// null.
     pub fn set(&mut self, field: usize, value: Option<i64>) -> bool {
         if value.is_none() && !Values::may_be_null(field) {

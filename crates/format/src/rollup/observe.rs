@@ -25,8 +25,8 @@ pub struct Observation {
     pub allocator_reserved_bytes: Option<i64>,
     pub device_used_bytes: Option<i64>,
     pub kind: Kind,
-    /// The health of the collector according to the event's metadata. Ignored for an event that
-    /// reports a change of the health, because `kind` then contains the new health.
+    /// The health of the collector according to the event's metadata. For an event that reports a
+    /// change of the health, rollups ignore this field, because `kind` contains the new health.
     pub health: Option<Health>,
     /// The alert or out-of-memory error that the event reports; `None` for most events.
     pub incident: Option<Box<Incident>>,
@@ -80,7 +80,7 @@ pub enum Kind {
     Sample,
     /// The collector can no longer read all of its counters.
     Degraded,
-    /// The collector works again.
+    /// The collector can read all of its counters again.
     Recovered,
     /// Any other event.
     #[default]

@@ -209,7 +209,8 @@ pub(super) fn finding(finding: &KnownFinding) -> String {
     )
 }
 
-/// The findings of both runs, in four lists: new, gone, unknown whether gone, and still there.
+/// The findings of both runs in four lists, each with its title: findings that are new, that are
+/// gone, that may be gone (unknown), and that are still there.
 pub(super) fn finding_lists(comparison: &Comparison) -> [(&'static str, &[KnownFinding]); 4] {
     let changes = &comparison.findings;
     [

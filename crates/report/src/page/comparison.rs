@@ -13,8 +13,8 @@ use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
 /// The number of points in each curve when two runs are aligned by the time since their start.
 const POINTS: usize = 1200;
-/// The distance of two steps on the x axis when runs are aligned by step. The x axis is in
-/// nanoseconds, so each step is drawn one second after the previous step.
+/// The distance in nanoseconds between neighbouring steps on the x axis when runs are aligned by
+/// step. The x axis is in nanoseconds, so each step is drawn one second after the previous step.
 const STEP_NS: i64 = 1_000_000_000;
 
 /// What the x axis of a chart with the memory curves of two runs counts: time or training steps.

@@ -137,8 +137,8 @@ impl Columns {
     }
 }
 
-/// The columns for a list of rows: the known ones first, then every other key in alphabetical
-/// order.
+/// The columns for a list of rows: first the columns in `known`, then all other keys of the rows in
+/// alphabetical order.
 pub(super) fn of_rows(known: &[String], rows: &[Map]) -> Vec<String> {
     let mut others = std::collections::BTreeSet::new();
     for row in rows {

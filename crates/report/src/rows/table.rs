@@ -1,4 +1,5 @@
-//! Prints rows as a table: plain for programs, more readable on a terminal.
+//! Prints rows as a table. On a terminal, numbers get units, long cells are cut, and columns that
+//! do not fit are dropped; elsewhere the table contains the plain values.
 
 use std::io::{self, Write};
 
@@ -53,7 +54,8 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Makes a table for rows. On a terminal, columns that are empty in all rows are left out.
+    /// Chooses the columns of a table and computes their widths from `rows`. On a terminal, columns
+    /// that are empty in all rows are left out, if `rows` are all rows of the table.
     pub(super) fn of(
         columns: &'a [String],
         rows: &[Map],
@@ -95,7 +97,7 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// Prints the titles of the columns, a line below them, and rows.
+    /// Prints the titles of the columns, a line of dashes, and the rows.
     pub(super) fn print(&self, rows: &[Map], out: &mut dyn Write) -> io::Result<()> {
         if rows.is_empty() {
             writeln!(out, "No rows.")?;
@@ -168,7 +170,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The indices of the columns to drop so that a table fits a width, in the order of the columns.
+/// The indices, in ascending order, of the columns to drop so that a table is at most `most`
+/// characters wide.
 fn dropped(columns: &[(&String, usize)], most: usize) -> Vec<usize> {
     let optional = OPTIONAL
         .iter()

@@ -29,8 +29,8 @@ struct Wish {
     alignment: Alignment,
     peak_growth: String,
     swap: bool,
-    /// Whether the older of the two runs is the base. This is so if the reader selected them in the
-    /// list of runs, where the order of the selection has no meaning.
+    /// Whether the older of the two runs is the base. The value is true if the reader selected the
+    /// runs in the list of runs, where the order of the selection has no meaning.
     by_age: bool,
 }
 

@@ -118,8 +118,8 @@ struct Rank {
     peak: String,
     last: String,
     deviation: String,
-    /// How far this rank's peak is from the median of all ranks' peaks, in percent; 100 is the rank
-    /// that is furthest from the median.
+    /// The distance of this rank's peak from the median of all ranks' peaks, in percent of the
+    /// largest such distance of a rank.
     share: i64,
     samples: usize,
     gaps: String,
@@ -415,9 +415,10 @@ pub(crate) async fn snapshot(
     });
     match made.await {
         Ok(Some(Ok(page))) => {
-            // The page is made for files (`stormlog plot`) and has inline script and style. Its own
-            // content security policy, which allows them by their hashes, is sent as a header,
-            // because the server's policy would forbid them.
+            // The page is made for files (`stormlog plot`) and has an inline script and an inline
+            // style, which the server's content security policy would forbid. The page contains a
+            // policy of its own, which allows its script and style by their hashes; this policy is
+            // sent as a header.
             let policy = policy_in(&page).unwrap_or("default-src 'none'".to_owned());
             let headers = [
                 (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),

@@ -176,8 +176,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         (ReportFormat::Md, _) => {
             to_markdown(&report) + &pictures_line(&pictures, |name| escaped(name).into())
         }
-        // JSON without analyses does not occur. It is listed here instead of a wildcard, so that
-        // the compiler reports a missing arm when a new format is added.
+        // The case `(Json, None)` does not occur, because analyses are always made for JSON. The
+        // case is listed instead of a wildcard, so that the compiler reports a missing arm when a
+        // new format is added.
         (ReportFormat::Text, _) | (ReportFormat::Json, None) => {
             to_text(&report, console.terminal(arguments.output.as_deref()))
                 + &pictures_line(&pictures, for_terminal)

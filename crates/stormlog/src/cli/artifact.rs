@@ -11,8 +11,8 @@ use stormlog_report::escape::for_terminal;
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// The largest number of damaged parts of artifacts that are listed. If there are more, only the
-/// number of the others is printed.
+/// The largest number of damaged parts of artifacts that are listed; damaged parts beyond this
+/// limit are only counted.
 const LISTED: usize = 10;
 
 /// Prints a warning about each part of an artifact (a file of a recording) that could not be read.
@@ -30,7 +30,8 @@ pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> st
     Ok(())
 }
 
-/// Describes why an artifact cannot be loaded, where, and what to do about it.
+/// Describes why an artifact cannot be loaded, in which file and at which line or event, and what
+/// the user can do. Unless `skips` is true, `--skip-damaged` is suggested for damaged records.
 pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyhow::Error {
     let hint = match error {
         LoadError::NotFound(_) => {

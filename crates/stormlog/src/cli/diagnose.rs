@@ -104,13 +104,13 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 /// Which GPU to diagnose when neither a command nor a process is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// The first GPU, or the process itself on a machine without GPUs.
+    /// The first GPU; on a machine without GPUs, the process of the `diagnose` command.
     Any,
     /// The GPU with this index; if the machine has no such GPU, the command fails.
     Number(u32),
-    /// The GPU with this index, or the process itself on a machine without GPUs.
+    /// The GPU with this index; on a machine without GPUs, the process of the `diagnose` command.
     Preferred(u32),
-    /// No GPU; the process itself is diagnosed.
+    /// No GPU; the process of the `diagnose` command is diagnosed.
     Cpu,
 }
 

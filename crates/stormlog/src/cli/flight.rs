@@ -60,7 +60,8 @@ impl FlightFlags {
     }
 
     /// Creates the flight recorder, if bundles were requested. `backend`, such as `cuda`, is stored
-    /// in each bundle; `command` is stored as the context of errors of the recording itself.
+    /// in each bundle. `command` is stored as the context in bundles about an error that ended the
+    /// recording itself.
     pub(crate) fn recorder(&self, backend: &str, command: &'static str) -> Option<FlightRecorder> {
         let roots = Roots::default();
         self.oom_flight_recorder

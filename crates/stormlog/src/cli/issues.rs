@@ -205,7 +205,8 @@ impl ArtifactSet {
 }
 
 impl Found {
-    /// Finds the issue whose id starts with `id`; an error if no issue or more than one issue does.
+    /// Finds the issue whose id starts with `id`. Fails if no issue id, or more than one, starts
+    /// with `id`.
     fn named(&self, id: &str) -> anyhow::Result<&Issue> {
         let wanted = id.strip_prefix("issue:").unwrap_or(id);
         let begins = |id: &Text| {

@@ -1,11 +1,12 @@
-//! The history of PyTorch's allocator in a bundle. The diagnosed command records this history in
-//! its own Python process and writes the files when it ends.
+//! The history of PyTorch's allocator in a bundle. Each Python process of the diagnosed command
+//! that allocates CUDA memory with PyTorch records its own history, and writes the files of the
+//! history when the process ends.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The environment variables for the child process: the directory for the files, and the number of
-/// allocator events to keep.
+/// The environment variables for the child process: the directory for the files of the history, and
+/// the number of allocator events to keep.
 const DIRECTORY: &str = "STORMLOG_RUN_NATIVE_HISTORY";
 const ENTRIES: &str = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES";
 
@@ -35,8 +36,9 @@ pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString
     ]
 }
 
-/// The files in a bundle with the history of PyTorch's allocator: first those of the first process,
-/// then those of further processes, which are in subdirectories.
+/// The paths, relative to the bundle, of all files with the history of PyTorch's allocator: first
+/// those directly in the bundle, then those in its subdirectories, to which ranks and further
+/// processes write.
 pub(super) fn found(bundle: &Path) -> Vec<String> {
     let mut below: Vec<String> = std::fs::read_dir(bundle)
         .into_iter()

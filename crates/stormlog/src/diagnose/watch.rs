@@ -52,7 +52,8 @@ pub(crate) struct Watch {
     pub(crate) native_history: Option<u64>,
 }
 
-/// Records the target. Recording returns an error only when nothing at all could be recorded.
+/// Records the process, command or GPU that is diagnosed. Returns an error only when nothing at all
+/// could be recorded.
 pub(crate) fn watch(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
     match &watch.target {
         Target::Command(command) => run_command(bundle, watch, command),

@@ -14,8 +14,8 @@ use stormlog_format::Event;
 
 use super::look::FindingsSource;
 
-/// How many of the last events in memory are read for the metrics. These events include several of
-/// each device.
+/// How many of the last events in a recorder's memory are read for the metrics. The number is large
+/// enough that several of these events belong to each device.
 const LAST_EVENTS: i64 = 512;
 
 /// The recording about which alerts and metrics are sent.

@@ -157,7 +157,8 @@ fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
     all
 }
 
-/// The numbers of the tracks in the terminal UI; host memory has only one number.
+/// The number of samples of each resource in the terminal UI. The other fields of [`Numbers`] are
+/// not set.
 fn of_screen(run: &OpenedRun) -> BTreeMap<Key, Numbers> {
     let mut all: BTreeMap<Key, Numbers> = BTreeMap::new();
     for track in run.story.tracks() {

@@ -45,10 +45,10 @@ impl Drop for Input {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // After the terminal is closed, the thread that reads input never ends, because crossterm
-        // then reads the end of the input again and again. The program therefore does not wait for
-        // the thread. The loop checks repeatedly whether the terminal is closed, because this may
-        // also happen during the wait.
+        // The loop waits until the thread that reads input has ended. If the terminal is closed,
+        // this thread never ends, because crossterm reads the end of the input again and again, so
+        // the loop stops waiting. The terminal may be closed at any moment of the wait, so this is
+        // checked in every pass of the loop.
         while !thread.is_finished() {
             if is_terminal_gone() {
                 return;

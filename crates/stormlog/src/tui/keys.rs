@@ -55,8 +55,8 @@ pub(crate) struct Binding {
     /// The name of the key for people. If the name is a single character, this character is the
     /// key.
     pub(crate) label: &'static str,
-    /// Further keys with this action. If the label is not a single character but a name such as
-    /// `Tab`, all keys of the action.
+    /// The keys with this action that `label` does not define: further keys if the label is a
+    /// single character, all keys if the label is a name such as `Tab`.
     others: &'static [KeyCode],
     action: Action,
     pub(crate) help: &'static str,

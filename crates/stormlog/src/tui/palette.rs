@@ -8,8 +8,8 @@ use stormlog_report::Measure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pen {
     pub(crate) colour: Color,
-    /// The distance between two drawn columns; with 1 the line is solid, with a larger number it is
-    /// dotted.
+    /// The curve is drawn in every n-th column of the plot, and this is n: with 1 the line is
+    /// solid, with a larger number it is dotted.
     pub(crate) every: usize,
 }
 
@@ -93,7 +93,8 @@ impl Palette {
         }
     }
 
-    /// The colour of a severity, for the parts of a plot that have a colour but no text style.
+    /// The colour of a severity, for lines in a plot; unlike text, a line has a colour but no text
+    /// style.
     pub(crate) fn severity_colour(self, severity: &str) -> Color {
         self.severity(severity).fg.unwrap_or(if self.colours {
             Color::DarkGray

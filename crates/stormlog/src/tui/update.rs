@@ -50,8 +50,8 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         }
         Message::Live => {
             model.live_ns = Some(model.now_ns);
-            // If the live view shows a GPU or a process, it is not replaced by the sink of the
-            // opened run.
+            // The live view changes to the sink of the opened run, unless it shows a GPU or a
+            // process.
             let what = model.monitor.what.as_deref();
             if what.is_none_or(|what| what.starts_with(SINK)) {
                 return watch_sink(model);

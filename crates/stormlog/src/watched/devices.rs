@@ -19,7 +19,7 @@ use super::{Ended, Plan, free_name};
 use crate::last_words;
 use crate::recording::{Capture, gpu_collectors};
 
-/// The time between two checks of which processes the GPU driver lists as users of each GPU.
+/// The time between two checks. A check reads from the GPU driver which processes use each GPU.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Recording from outside starts when the program has used a GPU in this number of successive

@@ -56,8 +56,8 @@ fn hook_in(cache: &Path) -> anyhow::Result<PathBuf> {
     let (owner, mode) = (metadata.uid(), metadata.mode());
     let is_trusted = owner == 0 || owner == rustix::process::getuid().as_raw();
     let is_sticky = mode & 0o1000 != 0;
-    // Many systems give each user a group with the user's own number; only the user is in this
-    // group, so the group may write.
+    // On many systems each user has a group of their own, whose id is equal to the user's id. Only
+    // the user is in this group, so write permission for the group is accepted.
     let may_group_write = metadata.gid() == owner;
     let others = if may_group_write { 0o002 } else { 0o022 };
     anyhow::ensure!(

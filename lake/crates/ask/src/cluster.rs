@@ -88,7 +88,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Sets how many bytes of the files one task reads; with fewer bytes, more workers are used.
+    /// Sets how many bytes of Parquet files one task of a distributed plan reads; with fewer bytes,
+    /// more workers are used.
     #[must_use]
     pub fn with_bytes_per_task(mut self, bytes: usize) -> Self {
         self.bytes_per_task = bytes.max(1);
@@ -166,9 +167,9 @@ impl Cluster {
     /// Changes a session state so that its plans run on the workers.
     pub(crate) fn planning(&self, state: SessionStateBuilder) -> EngineResult<SessionStateBuilder> {
         let mut state = state;
-        // The number of partitions of a plan is the number of threads of the worker that has most,
-        // not of this machine. It is at least two, because a plan with one partition would run in
-        // this process as a whole.
+        // A plan has as many partitions as the worker with the most threads has threads; the number
+        // of cores of this machine does not matter. A plan has at least two partitions, because
+        // with one partition the whole plan would run in this process.
         let config = state.config().take().unwrap_or_default();
         let state = state
             .with_config(config.with_target_partitions(self.threads.max(2)))
@@ -203,8 +204,8 @@ async fn workers_behind(address: &str) -> Result<Vec<Url>, AskError> {
     Ok(urls)
 }
 
-/// The innermost cause of an error. The transport prints its errors as nested structures of which each
-/// repeats the one inside it.
+/// The innermost cause of an error. The network library prints an error as nested structures, and
+/// each structure repeats the text of the one inside it.
 fn reason_of(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
     let innermost = text.rsplit(": ").next().unwrap_or(&text);

@@ -42,8 +42,8 @@ impl Asker {
         summary::summarize(self, metric, group_by).await
     }
 
-    /// The events shortly before and after a given time. Events that are most certainly related to
-    /// that time come first; equally certain ones are sorted by their distance from it.
+    /// What happened shortly before and after a given time, sorted by confidence (how certainly an
+    /// entry is related to that time), then by distance in time.
     pub async fn correlate(
         &self,
         filter: &CorrelationFilter,

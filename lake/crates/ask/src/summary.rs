@@ -9,8 +9,8 @@ use crate::columns::{Ints, Texts};
 use crate::error::AskError;
 use crate::questions::store_of_sessions;
 
-/// Computes a metric for each session, each rank or each status, as `group_by` says. Those without
-/// a value are left out.
+/// Computes a metric for each session, each rank or each status, as `group_by` says. Sessions,
+/// ranks or statuses for which the metric has no value are left out.
 pub(crate) async fn summarize(
     asker: &Asker,
     metric: Metric,

@@ -1,9 +1,10 @@
 //! Writes synthetic recordings of a job. They are used to measure the speed of a lake with more
 //! data than there is in real recordings.
 //!
-//! `generate_fleet FOLDER JOB FIRST_RANK RANKS SAMPLES START_SECONDS` writes a sink for each rank:
-//! one sample a second with the counters and metadata that `stormlog run` records, steps, an
-//! evaluation every ten minutes, a leak in one rank of 97, an out-of-memory error in one of 501.
+//! `generate_fleet FOLDER JOB FIRST_RANK RANKS SAMPLES START_SECONDS` writes a sink for each rank.
+//! A sink has one sample a second with the counters and metadata that `stormlog run` records, and
+//! it has steps and an evaluation every ten minutes. One rank of 97 has a leak, and one rank of 501
+//! has an out-of-memory error.
 //! `FIRST_RANK` counts ranks over the whole fleet, so that the sinks and sessions of different jobs
 //! have different names; in the recordings, the ranks of each job start at 0.
 

@@ -135,7 +135,8 @@ async fn between_tables(session: &SessionContext) -> Result<Vec<Value>> {
             let counts = cast(batch.column(1), &DataType::Int64)?;
             for row in 0..batch.num_rows() {
                 let source_id = ids.as_string::<i32>().value(row);
-                // The last two queries count a difference, which may be negative.
+                // In the last two queries of `BETWEEN`, the count is the difference between two
+                // tables in their numbers of rows, which may be negative.
                 let count = counts.as_primitive::<Int64Type>().value(row).unsigned_abs();
                 problems.push(json!({
                     "source_id": source_id,

@@ -10,7 +10,7 @@ use stormlog_report::escape::for_terminal;
 
 /// The exit code for a failure, which includes wrong usage.
 pub(crate) const FAILURE: u8 = 1;
-/// The exit code of a command that ran without error and found a problem, such as `doctor`.
+/// The exit code of a command, such as `doctor`, that ran without error and found a problem.
 pub(crate) const FAILED_GATE: u8 = 2;
 
 /// Prints a mistake in the arguments, or the help that the user asked for.

@@ -83,7 +83,7 @@ struct Ooms {
     /// Only of this session
     #[arg(long, alias = "session")]
     session_id: Option<String>,
-    /// Only of this backend
+    /// Only bundles of this backend, such as cuda
     #[arg(long)]
     backend: Option<String>,
     /// Only with this reason

@@ -31,7 +31,7 @@ use crate::store;
 /// files themselves.
 pub const PARTITION: &str = "date";
 
-/// The option of a Delta table whose files use other column names than the table.
+/// The option of a Delta table that says whether its files use other column names than the table.
 const COLUMN_MAPPING: &str = "delta.columnMapping.mode";
 
 /// The Parquet files of one version of a table, as a table that the SQL engine can read.

@@ -42,8 +42,8 @@ pub type Covered = [Option<i64>; COVERED.len()];
 #[derive(Debug, Default)]
 pub struct Splitter {
     layouts: Layouts<Layout>,
-    /// The text that remained when [`split_numbers`](Self::split_numbers) was called last. It is
-    /// kept here because the caller gets a reference to it.
+    /// The remaining text of the metadata that [`split_numbers`](Self::split_numbers) has split
+    /// last. It is kept here because the caller gets a reference to it.
     rest: String,
     /// The metadata that [`split`](Self::split) has split last. They are kept because the next ones
     /// are often equal.
@@ -166,9 +166,9 @@ impl Split {
     fn push(&mut self, value: &[u8], start: usize, has_column: bool) {
         let offset = self.rest.len();
         self.rest.extend_from_slice(value);
-        // The key has a column, but a value such as `-1` is not a count and stays in the text. Its
-        // integers are not listed, so that no layout is made of these metadata: in other metadata
-        // with the same skeleton, the value may be a count, which belongs in the column.
+        // The key has a column, but a value such as `-1` is not a count and stays in the text. The
+        // value is not added to `integers`, so that no layout is made of these metadata: in other
+        // metadata with the same skeleton, the value may be a count, which belongs in the column.
         if has_column {
             return;
         }
@@ -203,9 +203,9 @@ impl Split {
     }
 }
 
-/// Splits a JSON object, which begins at an offset of the metadata; returns whether it can be
-/// restored exactly from its parts. The numbers are filled in both cases, as far as the text can be
-/// read.
+/// Splits the JSON object `text`, which begins at `offset` in the metadata. Returns whether the
+/// object can be restored exactly from its parts. `split` gets the numbers in both cases, as far as
+/// the text can be read.
 fn split_object(text: &[u8], offset: usize, is_host: bool, split: &mut Split) -> bool {
     let mut reader = Reader::new(text);
     if !reader.eat(b'{') {

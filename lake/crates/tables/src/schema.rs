@@ -284,7 +284,8 @@ const SOURCES: Columns = &[
     ("ingested_at_ns", Int),
     ("damage", Text),
     ("manifest_path", MaybeText),
-    // The text of `rollups.json`, if it covers the segments, events and bytes in the manifest.
+    // The text of `rollups.json`. NULL when it cannot be read, or when it does not match the
+    // segments, events or bytes in the manifest.
     ("rollups", MaybeText),
     // The attachments in files `stormlog_attachments.json` beside the source, as a JSON list.
     ("attachments", MaybeText),

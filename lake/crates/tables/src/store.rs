@@ -1,8 +1,8 @@
 //! The object store through which every process that runs queries reads the files of a lake. It has
 //! one address, cannot write, and gives access to no other files.
 //!
-//! A worker of a cluster runs plans that other processes send. A worker can open only the files
-//! that this store contains.
+//! A worker of a cluster runs query plans that other processes send. A worker can open only the
+//! files that this store contains.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,8 +20,8 @@ use datafusion::object_store::{
 use futures::stream::{self, BoxStream, StreamExt};
 use url::Url;
 
-/// The address under which plans name the files of a lake. Each process knows the real location of
-/// the lake, so plans contain neither a location nor credentials.
+/// The address under which query plans name the files of a lake. Each process knows the real
+/// location of the lake, so plans contain neither a location nor credentials.
 pub(crate) const ADDRESS: &str = "lake://files";
 
 /// An object store registry through which the SQL engine can read the files of one lake and nothing

@@ -18,9 +18,8 @@ const MOST: f64 = 0.5;
 const AGREEING_WHERE_RARE: usize = 2;
 const ALMOST_ALL: f64 = 0.95;
 /// Largest ratio of the bytes of survivors (allocations of a window that were still alive at its
-/// end) to the growth. When survivors exceed the growth by more than this ratio, many of them
-/// replace blocks that were freed meanwhile, as in a cache of constant size, and it is unknown
-/// which of them leak.
+/// end) to the growth. When the ratio is larger, many survivors replace blocks that were freed
+/// meanwhile, as in a cache of constant size, and it is unknown which survivors leak.
 const MOST_SURVIVORS: f64 = 1.5;
 /// A line is named as the cause only if it allocated memory in at least this share of the evidence
 /// windows in which memory grew.
@@ -79,10 +78,11 @@ fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
 struct Seen<'e> {
     bytes: i64,
     /// Sum over all stacks: the line's distance from the innermost frame, multiplied by the bytes
-    /// of the stack.
+    /// that were allocated with this stack.
     depth: f64,
     windows: Vec<usize>,
-    /// The call path of the stack with the most bytes, and the bytes of that stack.
+    /// `heaviest` is the largest number of bytes that were allocated with one stack, and `path` is
+    /// the call path of that stack.
     heaviest: i64,
     path: &'e [Site],
 }

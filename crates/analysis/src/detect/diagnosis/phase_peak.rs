@@ -10,15 +10,16 @@ use serde::Serialize;
 use crate::detect::finding::words;
 use crate::timeline::{PhaseSpan, Resource, Run, Track, float};
 
-/// A phase is reported when its peak is at least `MIN_TIMES` the peak of training steps and at
-/// least `MIN_BYTES` above it.
+/// A phase is reported when its peak is at least `MIN_TIMES` times the peak of training steps, and
+/// at least `MIN_BYTES` above the peak of training steps.
 const MIN_TIMES: f64 = 1.5;
 const MIN_BYTES: i64 = 256 << 20;
 /// A phase that covers more than this share of the track contains the training steps, so it is not
 /// compared with them.
 const MAX_COVERAGE: f64 = 0.55;
 /// The peak of steps is measured only with at least this many samples outside of phases. The cache
-/// that stays unused after a phase is measured only with at least this many samples after it.
+/// that stays unused after a phase is measured only with at least this many samples after the
+/// phase.
 const MIN_SAMPLES: usize = 10;
 
 /// A note about a phase that needs much more memory than training steps. It is not a problem by

@@ -184,8 +184,8 @@ fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// For each sample, the floor of the `window` samples that start with it. Near the end of the
-/// signal, where fewer samples remain, it is the floor of the remaining samples. If these are less
-/// than three quarters of a window, earlier samples are added up to this number.
+/// signal, where fewer samples remain, the result is the floor of the remaining samples. If less
+/// than three quarters of a window remain, earlier samples are added to make three quarters.
 ///
 /// The signal is divided into blocks as long as the window. Two passes compute, for every sample,
 /// the lowest samples from the start of its block up to it, and from it to the end of its block.

@@ -19,7 +19,7 @@ pub(crate) struct Interruptions(Vec<(f64, f64)>);
 
 impl Interruptions {
     /// Selects the interruptions among the marked phases. `seconds` converts a timestamp of a phase
-    /// to seconds of the track.
+    /// to seconds since the track's first sample.
     pub(crate) fn of(
         phases: &[PhaseSpan],
         end: f64,

@@ -224,8 +224,8 @@ pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
     levels
 }
 
-/// Sets [`Metric::HostPeak`] of each rank, the peak of its host memory. A rank with several devices
-/// gets it only on the first.
+/// Sets [`Metric::HostPeak`] of each rank, the peak of its host memory. Of a rank with several
+/// devices, only the first device gets the metric.
 fn add_host_peaks(run: &Run, levels: &mut [TrackLevels]) {
     let mut peaks: BTreeMap<u32, Measure> = BTreeMap::new();
     let hosts = run

@@ -53,7 +53,8 @@ pub(crate) struct Signals<'a> {
     pub(crate) interruptions: Interruptions,
     /// Bytes reserved by the allocator at the times of `allocated`; NaN when unknown.
     pub(crate) reserved: Vec<f64>,
-    /// The allocator's own peak counter (the highest allocation so far), where it was recorded.
+    /// The allocator's own peak counter (the highest allocated memory so far), where it was
+    /// recorded.
     pub(crate) peak: Series,
     /// Whether `allocated` contains only samples at the ends of optimizer steps.
     pub(crate) is_stepped: bool,

@@ -7,20 +7,21 @@ use crate::stats::median;
 /// Share of the run that is always warm-up; changes in this first part are not findings.
 const SHARE: f64 = 0.25;
 /// Share of the time after the first training step that still counts as warm-up, because the first
-/// steps allocate the optimizer's state and load kernels. It makes a difference only when loading
-/// the model takes longer than the first quarter of the run, which is always warm-up.
+/// steps allocate the optimizer's state and load kernels. This share matters only when loading the
+/// model takes longer than the first quarter of the run, which is always warm-up.
 const FIRST_STEPS_SHARE: f64 = 0.1;
-/// Floors are computed from the later of two times on: when a tenth of the run (`OPTIMIZER_SHARE`)
-/// has passed, and when 2 % of the run (`OPTIMIZER_SHARE_AFTER_LOAD`) have passed since the first
-/// step. By then the optimizer's state is complete. When memory grows steadily from the start of
-/// the run, the floors miss only about a tenth of the growth.
+/// Floors are computed only of samples after two times have passed: a tenth of the run
+/// (`OPTIMIZER_SHARE`) since its start, and 2 % of the run (`OPTIMIZER_SHARE_AFTER_LOAD`) since the
+/// first step. By then the optimizer's state is complete. When memory grows steadily from the start
+/// of the run, the floors miss only about a tenth of the growth.
 const OPTIMIZER_SHARE: f64 = 0.1;
 const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
 /// Longest time, as a share of the run, for which a model may still be loading after it reached
 /// half of the memory level of training. Memory that rises for longer is growth and not a load.
 const MAX_LOAD_AFTER: f64 = 0.25;
-/// The program trains when, in at least the share `MIN_FALLS` of the samples, memory is lower than
-/// in the previous sample by more than the share `FALL`: loading a model hardly ever frees memory.
+/// A sample is a fall when its memory is lower than that of the previous sample by more than the
+/// share `FALL` of the previous sample. The program trains when at least the share `MIN_FALLS` of
+/// the samples are falls, because loading a model hardly ever frees memory.
 const FALL: f64 = 0.05;
 const MIN_FALLS: f64 = 0.05;
 
@@ -54,11 +55,11 @@ impl WarmUp {
     }
 }
 
-/// When training began: the time when allocated memory reached its level at the end of the first
-/// quarter of the run. If the model was still loading at the end of that quarter, training began
-/// when memory reached half of its later level. The first step reaches this level; a model that is
-/// loading usually does not. If memory is still rising at the time found, the end of the rise is
-/// returned.
+/// Estimates when training began: when allocated memory first reached about the level that it has
+/// at the end of the first quarter of the run. If the model was still loading then, training began
+/// when memory reached half of the median level after the first quarter. The first step reaches
+/// that half; a model that is loading usually does not. If memory is still rising at the time
+/// found, the end of the rise is returned.
 fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     let typical = |from: f64, to: f64| {
         median(allocated.between(run_start + from * span, run_start + to * span))

@@ -35,7 +35,7 @@ pub(crate) fn of_jump(odds: f64, signal_to_noise: f64) -> f64 {
 }
 
 /// Confidence of fragmentation, from the number of climbs: rises of reserved memory that no new
-/// highest allocation explains.
+/// peak of allocated memory explains.
 pub(crate) fn of_fragmentation(climbs: usize) -> f64 {
     let climbs = climbs.min(12) as f64;
     from_log_odds(2.0 + 0.08 * climbs)

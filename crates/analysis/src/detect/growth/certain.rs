@@ -14,7 +14,7 @@ use crate::detect::evidence::signals::Signals;
 use crate::stats::{median, quantile};
 
 /// Number of time blocks in which growth is checked; memory must rise in nearly every block. For
-/// samples at step ends, which are exact, fewer blocks are enough.
+/// samples at step ends, which are exact, any of the numbers in `FEWER_BLOCKS` is enough.
 const BLOCKS: usize = 24;
 const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
 /// Growth counts as strong only if it was confirmed in at least this many time blocks. Strong means
@@ -23,8 +23,8 @@ const MANY_BLOCKS: usize = 12;
 /// Smallest certain growth that is reported, in bytes. 4 MiB are two of the 2 MiB blocks in which
 /// the allocator reserves memory.
 const LEAST: f64 = 4.0 * 1_048_576.0;
-/// Range of the ratio between the slope of the lowest samples and the slope of the peak counter in
-/// which the two slopes agree.
+/// The slope of the lowest samples and the slope of the peak counter agree when their ratio lies
+/// between these two numbers.
 const MIN_AGREEMENT: f64 = 0.4;
 const MAX_AGREEMENT: f64 = 2.5;
 /// Limits for growth of the peak counter that samples are too coarse to confirm. `MAX_CREEP` limits
@@ -39,8 +39,9 @@ const MAX_NEED: f64 = 2.5;
 /// When the growth rate at the end is below this share of the rate at the beginning, the growth may
 /// be flattening out.
 const MIN_BEND: f64 = 0.7;
-/// Memory that changes slower than `STILL` times the growth rate counts as constant. Allocated
-/// memory within `NEXT_TO_NOTHING` bytes of the peak counter counts as being at the peak.
+/// Before growth begins, memory counts as constant when it changes slower than `STILL` times the
+/// rate of that growth. Allocated memory within `NEXT_TO_NOTHING` bytes of the peak counter counts
+/// as being at the peak.
 const STILL: f64 = 0.2;
 const NEXT_TO_NOTHING: f64 = 65_536.0;
 /// Growth during which no step was counted may come from loading a model or data when it begins
@@ -121,7 +122,7 @@ pub(crate) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
         .collect();
     let (t, reserved): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
     // The allocator reserves memory in large pieces, so reserved memory is constant in many time
-    // blocks. Therefore the growth of the peak counter is compared too.
+    // blocks. The larger rise is therefore used: that of reserved memory or of the peak counter.
     let needed = rise(&t, &reserved).max(rise(&signals.peak.t, &signals.peak.y));
     held > 0.0 && needed > MAX_NEED * held
 }
@@ -165,8 +166,9 @@ pub(crate) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
         || frees_nothing(signals, onset)
 }
 
-/// Whether allocated memory was nearly constant for a while before time `onset`: from one time
-/// block to the next, its floor changed by at most the share `STILL` of what growth at `rate` adds.
+/// Whether allocated memory was nearly constant for a while before time `onset`: between at least
+/// two neighbouring time blocks, its floor changed by at most the share `STILL` of what growth at
+/// `rate` adds.
 fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
     let (series, _) = signals.channel(Channel::Allocated);
     let before = series.index_at(onset);

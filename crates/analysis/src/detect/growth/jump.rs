@@ -37,8 +37,8 @@ pub(crate) const AMONG_PEERS: f64 = 6.0;
 /// A sudden rise of a track's memory floor to a higher level, at which the floor stayed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Jump {
-    /// When the jump happened, in seconds of the track: halfway between the first sample above the
-    /// old floor and the first sample on the new floor.
+    /// When the jump happened, in seconds since the track's first sample: halfway between the first
+    /// sample above the old floor and the first sample on the new floor.
     pub(crate) onset: f64,
     /// Time of the first sample above the old floor, in seconds since the track's first sample.
     pub(crate) raised: f64,

@@ -13,8 +13,8 @@ use crate::detect::evidence::series::Series;
 /// One step without a sample on the old floor adds at most this much to the log-odds in favour of a
 /// rise.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;
-/// In [`stays_away`], the overall share of steps without a sample on the floor counts as much as
-/// this many observed steps.
+/// The weight that [`stays_away`] gives to the overall share of steps without a sample on the old
+/// floor, as a number of steps.
 const KNOWN_STEPS: f64 = 4.0;
 /// Maximum log-odds that the mean and the peaks of the samples can each add in favour of a rise.
 const MAX_MOVED: f64 = 3.0;
@@ -131,9 +131,9 @@ fn share_of(visits: &[bool]) -> f64 {
     visits.iter().filter(|&&visit| visit).count() as f64 / visits.len().max(1) as f64
 }
 
-/// The probability that a step without a visit follows a step without a visit. Few such steps are
-/// weak evidence, so the overall share of steps without a visit is added with the weight of
-/// [`KNOWN_STEPS`] steps.
+/// The probability that a step does not visit the old floor when the step before did not either.
+/// Few such steps are weak evidence, so `overall`, the share of steps that do not visit the old
+/// floor, is averaged in with the weight of [`KNOWN_STEPS`] steps.
 fn stays_away(visits: &[bool], overall: f64) -> f64 {
     let after_away = visits.windows(2).filter(|pair| !pair[0]).count() as f64;
     let twice_away = visits

@@ -7,24 +7,26 @@
 
 use crate::stats::{largest_fall, median, theil_sen};
 
-/// Longest series that is examined sample by sample. Longer series are first reduced to the minima
-/// of groups of samples.
+/// A series of at most this many samples is examined sample by sample. A longer series is first
+/// divided into groups of neighbouring samples, and only the lowest sample of each group is used.
 const MAX_CELLS: usize = 960;
-/// Number of onsets tried, and the part of the track in which they lie, as a share counted from the
-/// start of the track.
+/// The search tries `ONSETS` start times (onsets) of the growth, evenly spaced over the first part
+/// of the track. `LATEST_ONSET` is the length of that part as a share of the track.
 const ONSETS: u32 = 20;
 const LATEST_ONSET: f64 = 0.75;
 /// Minimum number of samples in the growing part of a series, and in each of the time blocks that
 /// the part is divided into.
 const MIN_SAMPLES: usize = 40;
 const MIN_BLOCK: usize = 3;
-/// Largest distance of a time block from the line, and the most memory that may be freed again,
-/// both as shares of the growth.
+/// A rise counts as straight only if no time block lies further from the fitted line than
+/// `MAX_MISFIT`, and if no more than `MAX_FALL` of memory is freed again. Both limits are shares
+/// of the growth.
 const MAX_MISFIT: f64 = 0.15;
 const MAX_FALL: f64 = 0.1;
 /// Smallest share of the time blocks that must lie higher than the previous one.
 const MIN_RISES: f64 = 0.85;
-/// Smallest share of rising blocks in the quick check of the last quarter, which has few blocks.
+/// Like `MIN_RISES`, for the quick check of the last quarter of the samples. The share is smaller,
+/// because the last quarter has few time blocks.
 const MIN_RISES_AT_END: f64 = 0.7;
 /// Limits for the growth rate, as multiples of the overall rate: at least `MIN_LATE` in the last
 /// third of the growth, and at most `MAX_EARLY` in the first third.
@@ -34,27 +36,31 @@ const MAX_EARLY: f64 = 2.0;
 /// rate or faster.
 const TAIL: usize = 3;
 const MIN_TAIL: f64 = 0.35;
-/// At most the last `1 / SHUTDOWN` of the samples may belong to the program's shutdown.
+/// Samples in which the program shuts down and frees its memory are ignored, but at most the last
+/// `1 / SHUTDOWN` of the samples.
 const SHUTDOWN: usize = 20;
 
-/// Garbage collection is searched for in `BLOCKS_BEFORE` time blocks before the growth: a rise over
-/// `RISING` blocks, then a fall. The fall must be at least `MIN_COLLECTED` times the growth, and
-/// the rise before it at least `MIN_CLIMB` times the fall.
+/// Growth is not reported when garbage was collected before it, because the growth may be garbage
+/// too. A garbage collection is a rise over `RISING` time blocks, then a fall, among the
+/// `BLOCKS_BEFORE` time blocks before the growth. The fall must be at least `MIN_COLLECTED` times
+/// the growth, and the rise before it at least `MIN_CLIMB` times the fall.
 const BLOCKS_BEFORE: usize = 24;
 const RISING: usize = 4;
 const MIN_COLLECTED: f64 = 0.5;
 const MIN_CLIMB: f64 = 0.08;
 
-/// To find where growth began, it is followed back from its straight part, while the rate stays in
-/// this range (as multiples of the rate in the straight part). A lower rate means that nothing grew
-/// yet, a higher rate that data was loaded.
+/// To find where growth began, the growth is followed back in time from its straight part. The
+/// search goes on while the growth rate is between `MIN_PACE_BEFORE` and `MAX_PACE_BEFORE` times
+/// the rate in the straight part. A lower rate means that nothing grew yet, a higher rate that data
+/// was loaded.
 const MIN_PACE_BEFORE: f64 = 0.3;
 const MAX_PACE_BEFORE: f64 = 2.0;
 
 /// Number of time blocks that growth is divided into to find where it began.
 const BLOCKS_OF_GROWTH: usize = 24;
 
-/// A rise of memory along a straight line up to the end of a series of samples.
+/// A rise of memory along a straight line up to the end of a series of samples. The times in its
+/// fields count from the same moment as the times of the series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Line {
     /// Start of the straight part of the growth, in seconds.

@@ -1,6 +1,6 @@
 //! Fits a trend, a constant level followed by growth, to the knots (points) of a floor. The fitted
-//! growth continues to the end of the track, at a constant or increasing rate. Knots
-//! that lie too high hardly affect the fit.
+//! growth continues to the end of the track, at a constant or increasing rate. Single knots that
+//! lie far from the trend hardly affect the fit.
 
 use crate::detect::evidence::floor::{Floor, Knot};
 use crate::detect::evidence::signals::Signals;
@@ -18,13 +18,14 @@ const MIN_KNOTS_BEFORE: usize = 4;
 /// is smaller than the shortest duration of growth that is reported. A rise that is too short to be
 /// reported is therefore fitted with its late onset, and not as longer growth.
 const LATEST_ONSET: f64 = 0.2;
-/// The onsets that are tried divide the time range of possible onsets into this many parts. A
-/// second pass divides the range around the best onset into as many parts.
+/// The time range of possible onsets is divided into this many equal parts, and the fit tries an
+/// onset at each end of a part. A second pass does the same with the time around the best onset.
 const ONSETS: u32 = 16;
 /// Number of start times (onsets) of the growth that are tried when its rate is already known.
 const PACED_ONSETS: u32 = 24;
-/// Smallest rise of the floor from the first quarter of its knots (points) to the last fifth, as a
-/// share of the device; a quarter of the smallest growth that is reported.
+/// A floor that rises by less than this share of the device, from the first quarter of its knots
+/// (points) to the last fifth, is not fitted. The limit is a quarter of the smallest growth that
+/// is reported.
 const MIN_RISE: f64 = 0.001;
 /// The misfit of a single knot (point of the floor) counts at most this many units (see
 /// [`Target`]), so that one wrong knot does not move the fit.
@@ -32,7 +33,8 @@ const MAX_MISFIT: f64 = 6.0;
 /// Smallest random scatter assumed for a memory floor, as a share of the device's size.
 const MIN_NOISE: f64 = 2e-4;
 
-/// A fitted trend of a floor: `level` until `onset`, then `level + grown * progress`.
+/// A fitted trend of a floor: `level` until `onset`, then `level + grown * progress`, where
+/// [`progress`](Self::progress) rises from 0 at `onset` to 1 at `end`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
     pub(crate) onset: f64,
@@ -231,8 +233,8 @@ fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     )
 }
 
-/// The part of a time range that is near to time `t`: at most one `count`-th of the range before
-/// `t` or after it.
+/// The part of the time range `first` to `last` around `t`: from one `count`-th of the range before
+/// `t` to one `count`-th of the range after `t`.
 fn around(t: f64, (first, last): (f64, f64), count: u32) -> (f64, f64) {
     let step = (last - first) / f64::from(count);
     ((t - step).max(first), (t + step).min(last))

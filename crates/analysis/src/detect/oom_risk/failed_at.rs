@@ -12,11 +12,12 @@ const LONGEST_SOURCE: usize = 60;
 /// Maximum number of holders listed in a sentence. A sentence that lists memory by category (such
 /// as activations or parameters) names at most `MOST_NAMED + 1` categories.
 const MOST_NAMED: usize = 3;
-/// Categories and holders with less than this share of the memory are not named in a sentence.
+/// Categories and holders with less than this share of the memory that was allocated when the
+/// allocation failed are not named in a sentence.
 const WORTH_NAMING: f64 = 0.02;
 /// A holder is named in parentheses after a category when it holds at least this share of the
-/// category's memory. It is named as the cause of the error when it holds at least this share of
-/// all memory.
+/// category's memory. The largest holder is named as the cause of the error when it holds at least
+/// this share of all memory that was allocated when the allocation failed.
 const MOST_OF_IT: f64 = 0.5;
 
 /// Where in the program the allocation failed: "at train.py:41 in `forward` (`self.mlp(x)`)".

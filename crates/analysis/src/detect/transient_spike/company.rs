@@ -59,7 +59,7 @@ impl<'e> Company<'e> {
     }
 
     /// Whether the other ranks share an excursion of `subject`: at the same time, at least half of
-    /// those compared rose by at least half of its height.
+    /// the compared ranks rose by at least half of the excursion's height.
     pub(super) fn shares(
         &self,
         subject: &Subject,

@@ -84,8 +84,8 @@ struct Heights<'a> {
 /// Finds the excursions of a channel above its ordinary samples.
 ///
 /// Excursions are separated from the ordinary samples by a gap in height. The search sorts the
-/// samples by height and tries the gaps between neighbours in this order, the lowest gap first. A
-/// gap is accepted when only a few short excursions lie above it. Ordinary peaks are rejected: the
+/// samples by height and tries the gaps between neighbours in this order, from low to high. A gap
+/// is accepted when only a few short excursions lie above it. Ordinary peaks are rejected: the
 /// heights of their samples have no large gap, or only single samples lie above the gap.
 pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
     let Some(heights) = heights(signals, channel, course) else {
@@ -142,7 +142,8 @@ fn heights<'a>(signals: &'a Signals, channel: Channel, course: &Course) -> Optio
 
 impl Heights<'_> {
     /// The excursions formed by the highest `above` samples. `None` when no gap in height separates
-    /// the highest samples from the rest, or when they do not look like excursions.
+    /// these samples from the rest. Also `None` when an excursion is too long, or when
+    /// there are too many excursions or too many single high samples.
     fn events(&self, above: usize, longest: f64, signals: &Signals) -> Option<Vec<Excursion>> {
         let ordinary = self.y[self.ranking[above]];
         if self.y[self.ranking[above - 1]] - ordinary < MIN_GAP * signals.scale {

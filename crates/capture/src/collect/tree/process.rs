@@ -247,7 +247,8 @@ impl Process {
     }
 }
 
-/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has none.
+/// Parses the lines of the kernel's file `status` that contain resident memory. The `status` of a
+/// zombie has no such lines; then the function returns `None`.
 fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
     let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;

@@ -175,7 +175,7 @@ impl Rewrite {
     }
 
     /// The entry in the manifest that says which segments this rewrite is about to replace; `None`
-    /// when it changes nothing or is not complete.
+    /// when the rewrite would change nothing or is not complete.
     pub(crate) fn announcement(&self) -> Option<Rewriting> {
         let Pass::Done(Outcome::Written {
             event_count,

@@ -12,7 +12,8 @@ use crate::store::lock::SegmentsLock;
 use crate::store::thinning::rewrite::{OldFiles, Outcome, Rewrite};
 use crate::store::thinning::{COARSEST_INTERVAL_NS, Plan, plan};
 
-/// How long thinning pauses after a failure; the time doubles with each failure.
+/// How long thinning pauses after a first failure. The pause doubles with each further failure, up
+/// to [`LONGEST_BACK_OFF`].
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(1);
 

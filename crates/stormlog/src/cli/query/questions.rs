@@ -161,7 +161,7 @@ pub(super) struct Ooms {
     /// Only of this session
     #[arg(long, alias = "session")]
     pub(super) session_id: Option<String>,
-    /// Only of this backend
+    /// Only bundles of this backend, such as cuda
     #[arg(long)]
     pub(super) backend: Option<String>,
     /// Only with this reason

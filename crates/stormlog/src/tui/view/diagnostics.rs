@@ -16,7 +16,8 @@ use crate::cli::RankFilter;
 use crate::tui::model::{Comparison, Model, Pane};
 use crate::tui::run::{OpenedRun, RankLine};
 
-/// The largest number of call stacks with allocated memory that are listed with a finding.
+/// The largest number of call stacks that are listed with a finding: those that allocated the most
+/// of the memory that is still in use.
 const MOST_STACKS: usize = 3;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {

@@ -16,8 +16,8 @@ use crate::tui::outline::Outline;
 use crate::tui::points::columns;
 
 const ROWS: [Constraint; 2] = [Constraint::Length(10), Constraint::Min(4)];
-/// The widths of the plot and of the list of what uses the device, on a screen that is large enough
-/// for both.
+/// The widths of the plot and of the list of what uses the memory of the device, on a screen that
+/// is large enough for both.
 const LOWER: [Constraint; 2] = [Constraint::Min(50), Constraint::Length(56)];
 const WIDE: u16 = 110;
 const HIGH: u16 = 16;

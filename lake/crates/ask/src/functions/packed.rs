@@ -61,8 +61,9 @@ impl PackedRows {
         Ok(())
     }
 
-    /// The schema for the given columns: the schema of this object, unless the item field of a list
-    /// has another name.
+    /// The schema for the given columns. It is the schema of this object if the types are equal. If
+    /// they differ, because the item field of a list has another name, the schema has the types of
+    /// the columns.
     fn schema_of(&self, columns: &[ArrayRef]) -> SchemaRef {
         let fields = || self.schema.fields().iter().zip(columns);
         if fields().all(|(field, column)| field.data_type() == column.data_type()) {
@@ -111,7 +112,8 @@ impl PackedRows {
         pack(&schema, &self.batches)
     }
 
-    /// How many bytes of memory the rows use, as the SQL engine requests it from accumulators.
+    /// How many bytes of memory the rows use; the SQL engine asks every accumulator for this
+    /// number.
     pub(super) fn size(&self) -> usize {
         size_of::<Self>() + self.bytes
     }

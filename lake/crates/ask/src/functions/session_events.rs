@@ -73,7 +73,8 @@ impl Accumulator for Gathering {
         self.0.push(values)
     }
 
-    /// The rows come from several files and executors in any order, so they are sorted by time.
+    /// The rows come from several files and worker processes in any order, so they are sorted by
+    /// time.
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let rows = in_time_order(&self.0.joined()?)?;
         pack(&rows.schema(), &[rows])

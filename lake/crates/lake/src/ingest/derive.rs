@@ -216,8 +216,8 @@ impl Cluster<'_> {
         loaded: &[&LoadedSession],
         bytes: u64,
     ) {
-        // A file without a manifest must be loaded to list its sessions, so a large one is left
-        // out.
+        // The sessions of a file without a manifest are known only when the file is loaded. If a
+        // cluster with such a file is too large to be loaded, it gets no rows of sessions.
         let is_listed = bytes <= LARGEST_ANALYSIS
             || store
                 .catalog()
@@ -445,11 +445,12 @@ fn in_manifests(store: &Store) -> HashSet<&Text> {
 /// Finds the units and streams of a cluster by session or path; a run may have thousands of them. A
 /// stream is the sequence of rows with one source id.
 struct Index<'a> {
-    /// For each session id, the source id of the first piece whose first event belongs to that
-    /// session.
+    /// For each session id, the source id of the first piece (a file with events) whose first event
+    /// belongs to that session.
     by_session: HashMap<String, &'a str>,
     by_path: HashMap<&'a Path, &'a Unit>,
-    /// The source id of the first piece, or the id of the first unit if no unit has pieces.
+    /// The source id of the first piece (a file with events) of all units, or the id of the first
+    /// unit if no unit has pieces.
     first: &'a str,
     users: &'a str,
 }
@@ -557,8 +558,8 @@ fn of_run<'a>(
     loaded.filter(move |session| ids.contains(&session.summary.session_id))
 }
 
-/// The metadata of a session's start event as JSON text; `None` if it is not among the first
-/// events.
+/// The metadata of a session's start event as JSON text; `None` if the first events of the session
+/// do not include a start event.
 fn start_metadata(session: &LoadedSession) -> Option<String> {
     let mut first = session.events.iter().take(16);
     let start = first.find(|event| EventType::Start.is(event.event_type()))?;

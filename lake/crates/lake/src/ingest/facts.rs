@@ -26,7 +26,8 @@ pub(super) const MOST_DAMAGE: usize = 1000;
 /// A batch is committed after this time, so that a long ingest loses little when it is killed.
 const LONGEST_BATCH: Duration = Duration::from_mins(1);
 
-/// The tables of events, and the rows that wait for them, during an ingest.
+/// The tables `samples`, `steps`, `events` and `rollups` during an ingest, and the rows that are
+/// not written to them yet.
 pub(super) struct Facts<'p> {
     stores: Vec<Store>,
     progress: &'p Progress,
@@ -59,12 +60,12 @@ impl<'p> Facts<'p> {
         }
     }
 
-    /// What has to be read so that the tables have all events of the units, in the order of the
-    /// units and of their pieces.
+    /// The ranges of files that must be read so that the tables have all events of the units. They
+    /// are in the order of the units and of their pieces.
     pub(super) fn jobs<'u>(&self, units: impl Iterator<Item = (usize, &'u Unit)>) -> Vec<Job> {
         let mut jobs = Vec::new();
-        // Pieces of one source may overlap, as after a copy, so a piece begins where the pieces
-        // before it end.
+        // Pieces of one source may overlap, for example after a file was copied. Each piece is
+        // therefore read only from where the pieces before it end.
         let mut planned: HashMap<&str, i64> = HashMap::new();
         for (index, unit) in units {
             for (piece_index, piece) in unit.pieces.iter().enumerate() {
@@ -168,7 +169,8 @@ impl<'p> Facts<'p> {
         let piece = &unit.pieces[job.piece];
         let (from, to) = (job.range.start, job.range.end);
         for store in &self.stores {
-            // The range was planned when no table had a part of it.
+            // When the range was planned, each table had all of it or nothing of it. If a table now
+            // has a part of it, another ingest has stored that part meanwhile.
             let position = self.position(store, &piece.source_id);
             if position.is_some_and(|position| from < position && position < to) {
                 bail!(Overtaken(store.table.name()));
@@ -281,8 +283,8 @@ impl<'p> Facts<'p> {
     }
 }
 
-/// Whether the error means that a file could not be read, rather than that it contains no events;
-/// then another ingest may succeed.
+/// Whether the error means that a file could not be read, rather than that it contains no events. A
+/// file that could not be read now may be readable in a later ingest.
 fn is_of_storage(error: &LoadError) -> bool {
     matches!(error, LoadError::Io { .. } | LoadError::NotFound(_))
 }

@@ -31,7 +31,8 @@ pub(crate) struct Unit {
     pub(crate) manifest: Option<Manifest>,
     /// The files of the unit that contain events.
     pub(crate) pieces: Vec<Piece>,
-    /// The index of the unit among the catalog's sources, if it is a source.
+    /// The index of the unit in `sources` of the catalog from which [`units`] made it; `None` if
+    /// the unit is not among the sources.
     pub(crate) source: Option<usize>,
     pub(crate) bundle: Option<usize>,
     /// Why the unit cannot be read; `None` when it can.

@@ -17,7 +17,8 @@ use super::plan::{How, Piece, Unit, offset};
 /// How many blocks of events may wait between the thread that reads and the thread that encodes.
 const WAITING: usize = 4;
 
-/// A range of a file that is read, given by positions in its stream.
+/// A job of the reading thread: to read one range of a file, which is given by positions in the
+/// file's stream. In this module, a job is never a training job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     /// The index of the unit, and of the piece in it.
@@ -26,25 +27,27 @@ pub(super) struct Job {
     pub(super) range: Range<i64>,
 }
 
-/// The jobs that are being read, in their order.
+/// The thread that reads ranges of files, and its jobs that [`next_job`](Self::next_job) has not
+/// returned yet.
 pub(super) struct Reading {
     units: Arc<Vec<Unit>>,
     jobs: VecDeque<Job>,
     messages: mpsc::Receiver<Message>,
-    /// Lets the thread begin to read a file or a bundle as a whole. It may take much memory, so it is
-    /// not read ahead.
+    /// A message lets the thread begin to read the next file or bundle that is read as a whole.
+    /// Such a file or bundle may take much memory, so the thread does not read it ahead.
     starts: std::sync::mpsc::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-/// What the reading thread sends: the events of a job in blocks, then how the job ended.
+/// What the reading thread sends: the events of one range of a file in blocks, then whether the
+/// range was read without error.
 pub(super) enum Message {
     Block(Events),
     End(Result<StreamedLines, LoadError>),
 }
 
 impl Reading {
-    /// Starts to read all jobs, one after the other.
+    /// Starts the thread, which reads the ranges of all jobs, one after the other.
     pub(super) fn start(units: &Arc<Vec<Unit>>, jobs: Vec<Job>) -> Self {
         let (sender, messages) = mpsc::channel(WAITING);
         let (starts, may_start) = std::sync::mpsc::channel();

@@ -48,7 +48,7 @@ pub(super) struct Added {
     pub(super) events: u64,
 }
 
-/// The tables that do not contain the events that are being read yet; after an ingest was killed,
+/// The tables that do not yet contain the events that are being read; after an ingest was killed,
 /// only some tables contain them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted(pub(super) Vec<Table>);
@@ -418,7 +418,7 @@ impl StepColumns {
     }
 }
 
-/// A text in the form that tables have; a lone surrogate is replaced, as in other outputs.
+/// Converts a text to UTF-8, which tables need; a lone surrogate is replaced, as in other outputs.
 pub(super) fn text(text: &Text) -> std::borrow::Cow<'_, str> {
     text.to_str_lossy()
 }

@@ -224,7 +224,8 @@ impl Store {
             let is_next = self.opened.version() == before.map(|version| version + 1);
             if !is_next {
                 // Another ingest has committed too. Later commits are checked only against commits
-                // after this version, so the positions of the other ingest must be known.
+                // after this version, so the positions that the other ingest has stored are read
+                // now.
                 self.ledger = read_ledger(self.table, &self.opened).await?;
             }
             for advance in advances {
@@ -255,7 +256,9 @@ impl Store {
         }
         match outcome {
             Err(error) if attempt >= MOST_TRIES => Err(delta_error(self.table, error).into()),
-            _ if attempt >= MOST_TRIES => bail!("the log of table '{table}' lacks a commit"),
+            _ if attempt >= MOST_TRIES => {
+                bail!("table '{table}': the commit that was just made is not in the log")
+            }
             _ => Ok(Settled::Again),
         }
     }

@@ -138,7 +138,8 @@ impl Recording {
     }
 }
 
-/// The results of `analyze`: leaks and patterns with `--detect-leaks`, the score with `--optimize`.
+/// The results of `analyze`: leaks and patterns of memory use with `--detect-leaks`, the efficiency
+/// score and suggestions with `--optimize`.
 struct Findings {
     leaks: Vec<Map>,
     patterns: Vec<Map>,

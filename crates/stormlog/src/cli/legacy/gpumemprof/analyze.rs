@@ -1,5 +1,5 @@
-//! `gpumemprof analyze`: prints the same lines as stormlog 0.3.9, and writes its report with the
-//! findings of Stormlog's detectors added.
+//! `gpumemprof analyze`: prints the same lines as in stormlog 0.3.9, and writes the report of
+//! stormlog 0.3.9 with the findings of Stormlog's detectors added.
 
 use std::path::{Path, PathBuf};
 
