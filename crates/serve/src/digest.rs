@@ -27,7 +27,7 @@ const SHARE: u32 = 10;
 /// queued again when the list shows it.
 const MOST_WAITING: usize = 4096;
 /// How long the thread continues to read runs after the last request for a page. A page without
-/// scripts has no event stream, so only its request shows that somebody looks at it.
+/// scripts has no event stream, so only its request shows that it is open.
 const ATTENTION: Duration = Duration::from_secs(5);
 
 /// Facts about a run for the list of runs that are only known after its recordings were loaded,

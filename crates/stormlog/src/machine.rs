@@ -1,5 +1,5 @@
-//! Facts about this machine: the time, the host name and the processes. Queries need them to tell
-//! whether a recorded process still runs.
+//! Facts about this machine: the time, the host name and the processes. Queries need them to
+//! find out whether a recorded process still runs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

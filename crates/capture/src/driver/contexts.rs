@@ -18,8 +18,8 @@ const MOST_DEVICES: c_int = 64;
 type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
 type GetState = unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> c_int;
 
-/// The functions of the CUDA driver that this module calls: one counts the devices, the other tells
-/// whether a device has a context.
+/// The functions of the CUDA driver that this module calls: one counts the devices, the other
+/// returns whether a device has a context.
 struct Driver {
     count: GetCount,
     state: GetState,

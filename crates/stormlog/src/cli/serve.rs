@@ -128,7 +128,7 @@ fn in_use(error: ServeError) -> anyhow::Error {
     }
 }
 
-/// Tells the web server the time, the user, and which processes run on this machine.
+/// Gives the web server the time, the user, and which processes run on this machine.
 struct ThisMachine;
 
 impl Machine for ThisMachine {

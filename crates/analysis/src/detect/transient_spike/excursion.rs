@@ -24,7 +24,7 @@ const MAX_SPIKES: usize = 3;
 /// normal peak are excursions too, unless they are marked as a phase; the limit assumes that a run
 /// has at most this many of them.
 const MAX_EVENTS: u32 = 12;
-/// Minimum number of samples needed to tell ordinary samples from unusually high ones.
+/// Minimum number of samples needed to distinguish ordinary samples from unusually high ones.
 const MIN_SAMPLES: usize = 32;
 /// Samples nearer to a marked phase than this many sampling intervals belong to the phase.
 const PHASE_SLACK: f64 = 2.0;
