@@ -79,9 +79,9 @@ impl Course {
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) signals: Signals<'a>,
-    /// When the recording of the track's process, or of the launcher that started the process,
-    /// began, as a timestamp in nanoseconds. The sentences of findings give times as durations
-    /// since this moment ([`Self::since`]).
+    /// The time at which the recording began, in nanoseconds: that of the launcher where a launcher
+    /// started the track's process, otherwise that of the process. The sentences of findings give
+    /// times as durations since this moment ([`Self::since`]).
     pub(super) origin_ns: i64,
     /// How the track's process ended.
     pub(super) end: End,

@@ -37,8 +37,8 @@ const HOST_MEMORY: &[u8] = b"host_memory";
 /// metadata do not have.
 pub type Covered = [Option<i64>; COVERED.len()];
 
-/// Splits the metadata of samples. Metadata that differ from earlier ones only in their integers are
-/// not parsed again.
+/// Splits the metadata of samples into numbers that have columns and the remaining text. Metadata
+/// that differ from earlier ones only in their integers are not parsed again.
 #[derive(Debug, Default)]
 pub struct Splitter {
     layouts: Layouts<Layout>,
