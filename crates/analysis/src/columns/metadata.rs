@@ -151,3 +151,28 @@ impl MetadataBuilder {
         pool
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stormlog_format::skeleton::Matcher;
+
+    use super::*;
+
+    #[test]
+    fn skeletons_beyond_the_limit_are_refused_each_time() {
+        let mut builder = MetadataBuilder::default();
+        for number in 0..MOST_SKELETONS + 2 * MOST_REFUSED {
+            let text = format!(r#"{{"key_{number}": 7}}"#);
+            let mut matcher = Matcher::default();
+            matcher.learn(text.as_bytes());
+            matcher.matches(text.as_bytes());
+            let numbers = matcher.matched().expect("an integer");
+            for _ in 0..2 {
+                let id = builder.numbers(numbers);
+                assert_eq!(id.is_some(), number < MOST_SKELETONS, "{text}");
+            }
+        }
+        assert!(builder.refused.len() <= MOST_REFUSED);
+        assert_eq!(builder.finish().skeletons().len(), MOST_SKELETONS);
+    }
+}
