@@ -25,7 +25,8 @@ class AlertProcess:
         self._url = url
         self._sink_dir = sink_dir
         self._process: subprocess.Popen[bytes] | None = None
-        # After a fork the child has a copy of this, but the process belongs to the parent.
+        # A forked child has a copy of this object, but only the process with this pid may stop
+        # `_process`.
         self._owner_pid = os.getpid()
 
     def start(self) -> None:

@@ -149,7 +149,7 @@ def cuda_memory_history(
 def capture_cuda_snapshot_artifacts(
     output_dir: Path, *, device: Any = None, history_recorded: bool, skip_gc: bool = False
 ) -> list[str]:
-    """Write a snapshot of the allocator and the tensors that own its memory; returns file names.
+    """Write a snapshot of the allocator and a list of the tensors in it; returns the file names.
 
     With ``skip_gc`` the snapshot includes garbage, which may be what fills the memory.
     """

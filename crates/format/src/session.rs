@@ -50,7 +50,8 @@ impl SessionStatus {
             .ok_or_else(|| SessionError::UnsupportedStatus(text.clone()))
     }
 
-    /// Parses the word for a session's status exactly as files contain it.
+    /// Parses a session's status; the word must be written as in files, in lower case and without
+    /// spaces around it.
     pub fn from_word(word: &Text) -> Option<Self> {
         Self::parse(word.as_str()?)
     }

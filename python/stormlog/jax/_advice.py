@@ -15,7 +15,7 @@ GAP_REMEDIATION = {
         "A gap that stays the same after the first steps is what the runtime itself needs.",
     ],
     "fragmentation_like": [
-        "Keep the shapes of a step the same, so that freed blocks fit the next one.",
+        "Use the same array shapes in every step, so that freed blocks fit the next step.",
         "Try XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, which returns unused memory.",
         "Limit the pool with XLA_PYTHON_CLIENT_MEM_FRACTION.",
     ],

@@ -60,7 +60,7 @@ const JAX: Advice = Advice {
     ],
     fragmented: &[
         "The pool holds memory that nothing uses - try XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async",
-        "Keep the shapes of a step the same, so that freed blocks fit the next one",
+        "Use the same array shapes in every step, so that freed blocks fit the next step",
     ],
     general: &[
         "Use jax.lax.scan instead of long Python loops inside jit",

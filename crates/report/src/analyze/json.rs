@@ -39,7 +39,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Builds the keys from a report of `stormlog analyze`.
+    /// Builds the JSON document from a report of `stormlog analyze`.
     pub fn of(report: &'a Report) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,

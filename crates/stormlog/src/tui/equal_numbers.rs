@@ -248,7 +248,7 @@ fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, sc
     for (key, on_screen) in of_screen(screen) {
         assert_eq!(
             on_screen.samples, resources[&key].samples,
-            "{name}: {key:?} on the screen"
+            "{name}: samples of {key:?} on the screen"
         );
     }
     let ranks = run["ranks"].as_array().expect("ranks");

@@ -23,7 +23,7 @@ fn is_thinned(event_type: &[u8]) -> bool {
 /// The largest number of tracks that are followed at once; of further tracks, all samples are kept.
 const MOST_TRACKS: usize = 4096;
 
-/// Decides line by line which lines of a group of segments thinning keeps.
+/// Decides for each line in a group of segments whether thinning keeps it.
 #[derive(Debug)]
 pub(super) struct Selection {
     interval_ns: i64,
