@@ -189,7 +189,8 @@ def session_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
 def session_span(
     events: Sequence[tuple[object, object]], fallback_status: object
 ) -> tuple[int, int, int | None, str] | None:
-    """For (time, type) pairs: index and time of the earliest, the end and the status."""
+    """For events given as (time, type): the index and the time of the earliest event, the end of
+    the session and its status."""
 
 def session_order(summaries: Sequence[object]) -> list[int]:
     """The indices of the summaries; the default session comes first."""
@@ -374,8 +375,8 @@ def gather_artifacts(
     list[str],
     list[str],
 ]:
-    """Load all artifacts at some paths: sessions with warnings, the selected one, warnings,
-    sources."""
+    """Load all artifacts at some paths. Returns the sessions, each with its warnings, the index of
+    the selected session, all warnings and all sources."""
 
 def distributed_model(rows: EventRows, ranks: set[int] | None) -> dict[str, Any]:
     """The ranks of events as a table, with the names of ``DistributedDiagnosticsModel``."""
@@ -415,7 +416,7 @@ def live_blocks(
 def pool_sizes(
     torch: ModuleType, snapshot: Callable[..., Any], device: int
 ) -> list[tuple[tuple[int, int], int, int, int]]:
-    """The pools of one device: their numbers, bytes, bytes in use and segments."""
+    """The pools of one device, each with its id, bytes, bytes in use and number of segments."""
 
 @final
 class Around:
@@ -483,7 +484,8 @@ class StepHook:
         """How many steps there have been."""
 
     def set_watcher(self, watcher: Callable[[int, int], object] | None) -> None:
-        """Sets a function that is called at an end of a step when memory at these ends rises."""
+        """Sets a function that is called at the end of a step when the memory level at the ends of
+        steps rises."""
 
     def attend(self) -> None:
         """Calls the watcher at the next end of a step, whether the level rises or not."""
@@ -556,7 +558,8 @@ class Recorder:
     def record_oom(
         self, reason: str, facts: dict[str, int] | None = None
     ) -> list[dict[str, Any]]:
-        """Record that memory ran out; returns the events of its crash bundle, this one last."""
+        """Record that memory ran out. Returns the events for the OOM bundle; the event of this
+        error comes last."""
 
     def clear(self) -> None: ...
     def set_threshold(self, name: str, value: float) -> bool:
@@ -638,10 +641,11 @@ class Sink:
         """The fields of the active session."""
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Append a record of the active session; without one, the record's session begins."""
+        """Append a record of the active session. Without an active session, the session of the
+        record begins."""
 
     def flush(self, force: bool = False) -> None:
-        """Write what is buffered when that is due, or in any case when forced."""
+        """Write what is buffered if that is due; with ``force``, write it in any case."""
 
     def end(self, session_status: str) -> None:
         """Flush, close the segment and end the session."""
@@ -663,7 +667,8 @@ def after_fork_in_parent() -> None:
     """Must be called by the same thread in the parent after the fork."""
 
 def every_fork_is_announced() -> None:
-    """Declare that the other three functions are called around every fork."""
+    """Declare that ``before_fork``, ``after_fork_in_parent`` and ``forget_after_fork`` are called
+    around every fork."""
 
 def forget_after_fork() -> None:
     """Release everything that sinks of the parent process hold."""
@@ -699,7 +704,7 @@ def sendable(
 ) -> tuple[list[tuple[str, Path]], list[str]]:
     """The files of an artifact that may leave the machine, and what is left out.
 
-    Redacted copies of files that contain a secret go to an empty directory.
+    Redacted copies of files that contain a secret are written to ``copies``, an empty directory.
     """
 
 def sendable_document(file: _Path) -> Any | None:
@@ -778,7 +783,7 @@ class PhaseReplay:
 
     @staticmethod
     def of_spans(groups: list[tuple[tuple[str, int], list[Any]]]) -> PhaseReplay:
-        """Make a replay from spans by session and rank that were computed elsewhere."""
+        """Make a replay from spans that were computed elsewhere, grouped by session and rank."""
 
     def spans(self, session_id: object, rank: object) -> list[tuple[Any, ...]]:
         """The spans of a session, for one rank or for all."""
@@ -821,17 +826,18 @@ def timeline_markers(
 def gap_findings(
     rows: EventRows, thresholds: list[float], format_memory: object
 ) -> list[tuple[str, str, float, dict[str, Any], str, int, int]]:
-    """Find gaps in events."""
+    """Findings about the gap between used and reserved memory."""
 
 def compare_ranks(
     rows: EventRows, resolver: object, with_points: bool
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Compare ranks: the merge, the first cause and all notes."""
+    """Compare ranks. Returns the merged timeline, the first cause (the ranks whose memory may have
+    risen first), and the notes of both."""
 
 def attribute_collectives(
     rows: EventRows, limits: list[float], resolver: object
 ) -> list[dict[str, Any]]:
-    """Attribute gaps to collectives."""
+    """Attribute the gap between used and reserved memory to collective operations."""
 
 def collective_preset(name: str) -> tuple[str, list[float]]:
     """The name and the limits of a preset."""
@@ -860,10 +866,10 @@ def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, A
 _FunctionSizes: TypeAlias = tuple[str, int, float, float, float]
 
 def framework_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
-    """Signs of a leak in megabytes over time."""
+    """Signs of a leak in memory use over time, given in megabytes."""
 
 def framework_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
-    """Repetition and steps in megabytes over time."""
+    """Repeated patterns and sudden rises in memory use over time, given in megabytes."""
 
 def framework_fragmentation(
     snapshots: Sequence[tuple[float, float]], trend_name: str

@@ -63,8 +63,8 @@ def switch_on(max_entries: int) -> None:
 
 
 def switch_off() -> None:
-    """Undo one call of ``switch_on``; the history ends with the last one. Does nothing when no
-    call is left to undo."""
+    """Undo one call of ``switch_on``. A history that ``switch_on`` started ends when the last call
+    is undone. Does nothing when no call is left to undo."""
     global _users, _switched_on_here
     with _lock:
         if _users == 0:

@@ -12,7 +12,7 @@ MOST_POINTS = 250
 MOST_ALERTS = 250
 # The most alerts on the timeline, so that enough points are left for its shape.
 _MOST_ALERT_POINTS = 50
-# The latest time that fits in nanoseconds.
+# Times in seconds must be below this, so that their nanoseconds fit in a signed 64-bit integer.
 _LAST_S = 2**63 / 1e9
 _ALERT_TYPES = {*_core.ALERT_EVENT_TYPES, "peak"}
 

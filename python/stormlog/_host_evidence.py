@@ -3,12 +3,13 @@ host memory grows.
 
 An inspection looks three times at everything that the variables of the user's code reach; between
 two looks, memory grows by some megabytes. The growth of a container is estimated as the number of
-its new elements times the mean size of an element. When containers do not explain the growth, two
-looks follow that include the variables of libraries. When these do not explain it either, the
-garbage collector is asked for objects that no variable reaches, and the rest of the growth is
-native memory. The answer is written to the inbox of the run (the directory in which a process
-leaves files for the command), after the second look and again after the last one, so that a program
-that is killed in between leaves the first answer.
+its new elements times the mean size of an element. When containers do not explain the growth after
+the second look, two looks that include the variables of libraries follow instead of the third. When
+these do not explain it either, the garbage collector is asked for objects that no variable reaches,
+and the rest of the growth is native memory. The answer is written to the inbox of the run (the
+directory in which a process leaves files for the command) after the last look. An inspection that
+makes a third look also writes a first answer after the second one. This answer remains if the
+program is killed before the third look.
 
 The looks run on the listener's thread in pieces of a millisecond. A whole inspection
 takes at most ``_MOST_S`` seconds of processor time, and a program that runs Python code loses no
@@ -47,9 +48,11 @@ _LONGEST_IMPORT_S = 60.0
 _REST_S = 0.0005
 _LONGEST_LOOK_S = 20.0
 # With at most this many allocated blocks the garbage collector can list all objects without a
-# noticeable pause; how many objects are examined in one piece; the least size of a small object.
+# noticeable pause.
 _MOST_BLOCKS = 400_000
+# How many objects are examined in one piece.
 _PIECE = 500
+# The least size of a small object.
 _SMALL_OBJECT = 48
 # Arrays and texts of at least this size count when no variable reaches them.
 _LARGE = 1 << 16
@@ -98,8 +101,8 @@ class Inspection:
         # Bytes of objects that no variable reaches; None until the garbage collector was asked.
         self._unreached: int | None = None
         self._asked_at = time.monotonic()
-        # Before the first look: when memory had last grown by _GROWTH and its level then, and how
-        # often it has grown so.
+        # Before the first look: when memory last grew by _GROWTH (at first: when it was first read)
+        # and its level then; below, how many times memory has grown by _GROWTH.
         self._rise: tuple[float, int] | None = None
         self._rises = 0
 
@@ -327,7 +330,8 @@ def _growth(first: _Look, last: _Look) -> list[Grown]:
 
 
 def _anonymous() -> int:
-    """The anonymous memory of this process: resident pages without file and shared pages."""
+    """The anonymous memory of this process: resident pages minus those of files and
+    of shared memory."""
     with open("/proc/self/statm", "rb") as file:
         words = file.read().split()
     return (int(words[1]) - int(words[2])) * _PAGE

@@ -36,10 +36,11 @@ _LONGEST_OPERATION = 80
 _BLOCK_BYTES = 512
 # The search ends when this share of the allocated bytes has names.
 _ENOUGH = 0.995
-# The function of PyTorch in which a thread waits for the backward pass, which runs on others.
+# The function of PyTorch in which a thread waits for the backward pass, which runs on other
+# threads.
 _BACKWARD = "_engine_run_backward"
-# Packages whose own functions do not name the operation: between the user's call and the error they
-# have only functions that run any operation.
+# Packages whose own functions do not name the operation: all their functions between the user's
+# call and the error are generic ones, which run any operation.
 _DISPATCHERS = ("jax", "jaxlib")
 
 _searches: deque[float] = deque(maxlen=_MOST_SEARCHES)
@@ -109,8 +110,8 @@ def _calls_of_exception(trace: TracebackType | None) -> list[_Call]:
 
 
 def _with_backward(calls: list[_Call]) -> list[_Call]:
-    """The calls of a thread. The backward pass runs on threads of its own, so for one of these the
-    calls of the thread that waits for it are appended."""
+    """The calls of a thread. A backward pass runs on threads of its own; the calls of such a thread
+    are followed by those of the thread that waits for the backward pass."""
     if any(roots.is_users(call.file) for call in calls) and not _is_backward(calls):
         return calls
     own = threading.get_ident()
@@ -176,7 +177,7 @@ def _called(call: _Call) -> str | None:
     if first is None or last is None or begin is None or end is None:
         return None
     lines = [linecache.getline(call.file, number).encode() for number in range(first, last + 1)]
-    # In this order, because both may be the same line.
+    # The end is cut off first, because the first and the last line may be the same.
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][begin:]
     expression = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body

@@ -32,15 +32,16 @@ _LAUNCHERS = (
     "deepspeed",
     "accelerate",
 )
-# How often devices are looked for: until the first one is in use, for some seconds after a context
-# was created, and when one is in use. Each look holds the interpreter for 20 µs per device.
+# How often devices are looked for: every _LOOK_SELDOM_S when a device is in use. Until then, every
+# _LOOK_SOON_S in the _SOON_FOR_S after a context was created, otherwise every _LOOK_OFTEN_S. Each
+# look holds the interpreter for 20 µs per device.
 _LOOK_OFTEN_S = 0.1
 _LOOK_SOON_S, _SOON_FOR_S = 0.02, 3.0
 _LOOK_SELDOM_S = 1.0
-# How often the driver is asked for new contexts once CUDA has started, so that each is measured
-# just after its creation. This takes a microsecond per device and does not hold the interpreter.
-# After some time without a new context the driver is asked only with each look, so that a long run
-# is not disturbed.
+# How often the driver is asked for new contexts after CUDA has started, so that each context is
+# measured just after its creation. Asking takes a microsecond per device and does not hold the
+# interpreter. After some time without a new context the driver is asked only with each look, so
+# that a long run is not disturbed.
 _ASK_SOON_S, _ASK_S, _ASK_FOR_S = 0.002, 0.02, 60.0
 # The whole run is kept within this many bytes; its older part is thinned.
 _BUDGET_BYTES = 256 << 20

@@ -20,7 +20,7 @@ from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from .cuda_native_debug import capture_cuda_snapshot_artifacts
 
-# How often to look whether PyTorch is loaded. From its import to the first tensor it takes much
+# How often to look whether PyTorch is loaded. The time from its import to the first tensor is much
 # longer than this.
 _LOOK_FOR_TORCH_S = 0.02
 

@@ -86,7 +86,7 @@ def _interruptible() -> Iterator[None]:
     Before results are sent, these signals only end the recording. An abort while they are sent
     loses no samples, because the recording is complete.
     """
-    # By default MLflow retries a server that is down for more than four minutes, and waits two
+    # By default MLflow retries for more than four minutes when a server is down, and waits two
     # minutes for each answer of a server that hangs.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")

@@ -273,7 +273,7 @@ class CallableCollector(DeviceMemoryCollector):
         return self._name
 
     def is_available(self) -> bool:
-        """Always true: the function itself decides when it is called."""
+        """Always true; the function is not called to check."""
         return True
 
     def sample(self) -> DeviceMemorySample:
@@ -305,7 +305,7 @@ class CallableCollector(DeviceMemoryCollector):
 
 
 def build_device_memory_collector(device: Device = None) -> DeviceMemoryCollector:
-    """The collector of a device: the given one, or the default of this machine."""
+    """The collector of the given device, or of the default device of this machine."""
     torch = require_torch()
     resolved = _resolve_device(device)
     if resolved.type == "mps":

@@ -73,7 +73,7 @@ def run_timeline_capture(
 
 
 def build_diagnostic_summary(device: int | None = None) -> tuple[dict[str, Any], bool]:
-    """The current state of memory and its risks; unknown values are ``None``."""
+    """The current state of memory (unknown values are ``None``), and whether it is at risk."""
     with temporary_folder() as folder:
         _, _, summary, is_risk = _diagnose(str(folder / "now"), device, 0, 0.1, "")
     return summary, is_risk

@@ -31,7 +31,7 @@ def jaxmemprof(argv: list[str] | None = None) -> int:
 
 
 def _run(dialect: str, argv: list[str] | None) -> int:
-    # If the interpreter of the program lacks the package, `stormlog run` offers it this one.
+    # If the interpreter of the recorded program lacks the package, it uses this copy of it.
     os.environ["STORMLOG_RUN_PACKAGE"] = os.path.dirname(os.path.dirname(__file__))
     os.environ["STORMLOG_PYTHON_VERSION"] = sys.version
     # Rust does not return to the interpreter while it works, so Ctrl+C must end the process

@@ -81,8 +81,8 @@ class MemoryTracker(BundlingTracker):
 
     With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle, even if it is not
     caught. With ``enable_native_cuda_history`` PyTorch records what its allocator does while the
-    tracker runs, and a bundle contains that too. With ``alert`` findings are sent to that URL as
-    they appear, by a separate process that reads the telemetry sink.
+    tracker runs, and a bundle contains that too. ``alert`` is a URL: a separate process reads the
+    telemetry sink and sends findings to this URL as they appear.
     """
 
     _event_class = TrackingEvent

@@ -45,7 +45,8 @@ WANDB_INSTALL_GUIDANCE = (
 
 _TIMELINE_SERIES = ("allocated_bytes", "reserved_bytes", "device_used_bytes")
 
-# By default W&B retries a server that stopped responding for hours, even if no user can stop it.
+# By default W&B retries for hours when a server has stopped responding, even where no user can stop
+# it.
 # These settings are W&B's own, and some versions may not know them.
 _PATIENCE = {
     "x_file_stream_retry_max": 3,

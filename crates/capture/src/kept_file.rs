@@ -1,8 +1,8 @@
-//! A file that stays open in the watched program. The watched program may close the file: daemons
-//! and launchers close every descriptor they did not open (`os.closerange(3, 256)`). If the program
-//! closes a file of the recorder, the next file that the program opens gets the same descriptor
-//! number. The recorder compares the descriptor with the file before every use; if the descriptor
-//! belongs to another file, the recorder neither uses nor closes it.
+//! A file that the recorder keeps open in the watched program. The watched program may close the
+//! file: daemons and launchers close every descriptor they did not open (`os.closerange(3, 256)`).
+//! If the program closes a file of the recorder, the next file that the program opens gets the same
+//! descriptor number. The recorder compares the descriptor with the file before every use; if the
+//! descriptor belongs to another file, the recorder neither uses nor closes it.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -43,8 +43,8 @@ impl KeptFile {
         let is_same = (metadata.dev(), metadata.ino()) == (self.device, self.inode)
             && metadata.created().ok() == self.made
             // If the recorder's file had no name in any directory (link count 0) when it was
-            // opened, it never gets one; a descriptor whose file has a name belongs to another file
-            // then.
+            // opened, it never gets one. If the descriptor then leads to a file with a name, the
+            // descriptor belongs to another file.
             && (self.has_name || metadata.nlink() == 0);
         if is_same {
             Ok((file, metadata))

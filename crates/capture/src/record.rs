@@ -310,8 +310,8 @@ impl Recorder {
         running.or_else(|| state.stored.clone())?.directory
     }
 
-    /// Why the last session could not be stored completely; `None` when it was, while a session is
-    /// running, and when events are not stored.
+    /// Why the sink could not write the last session to its end; `None` if the sink could, if a
+    /// session is running, or if events are not stored.
     pub fn storage_problem(&self) -> Option<String> {
         self.state().stored.as_ref()?.problem.clone()
     }
@@ -572,7 +572,7 @@ impl Recorder {
         }
     }
 
-    /// Makes an event with the counters read now, or with the counters of the last sample when the
+    /// Makes an event with the counters read now, or with the counters of the last event when the
     /// collector is busy.
     fn event_now(&self, event_type: &str, context: &str) -> Option<TrackedEvent> {
         let event = self.with_channels(|channels| {

@@ -1,9 +1,9 @@
 //! Starts threads that do not receive the signals of the watched program.
 //!
-//! The operating system delivers a signal to any thread of a process that does not block it. A
+//! The operating system may deliver a signal to any thread that does not block the signal. A
 //! signal that arrives on a thread of the recorder would not interrupt a main thread that sleeps.
-//! If the program blocks the signal in its own threads and waits for it (`sigwait`), the signal
-//! would go to the thread of the recorder, and its default action would end the program.
+//! If the program blocks a signal in its own threads and waits for it (`sigwait`), the signal would
+//! go to the thread of the recorder, and the default action of the signal would end the program.
 
 use std::io;
 use std::thread::Builder;

@@ -392,8 +392,8 @@ fn score(
     })
 }
 
-/// How much of a threshold (`required`) a value reaches, from the quotient of the two: 1 if the
-/// value reaches the threshold or the threshold is not positive.
+/// The quotient of a value and a threshold (`required`), but at most 1. The result is 1 if the
+/// threshold is not positive.
 fn share(value: f64, required: f64) -> f64 {
     if required <= 0.0 {
         1.0

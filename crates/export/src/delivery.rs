@@ -255,7 +255,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the next body in the queue; `None` once the delivery is closed.
+    /// Waits for the next body in the queue; `None` when the delivery is closed.
     fn next(&self) -> Option<Vec<u8>> {
         let mut state = self.shared.lock();
         loop {

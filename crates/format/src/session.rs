@@ -1,4 +1,5 @@
-//! A session is one recording of one process, with its summary and life cycle.
+//! Sessions, with their summaries and life cycles. A session is what was recorded of one process,
+//! or of one resource of a process.
 
 mod process;
 mod recorder_mark;

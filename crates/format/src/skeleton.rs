@@ -3,7 +3,7 @@
 //! The metadata of most samples are such texts: the same keys and strings, with other counters.
 //! Comparing the text between the integers takes a fraction of the time of parsing. Of each
 //! text, only the integers need to be stored, which take a fraction of the memory: the text can be
-//! restored from them and from the text between them, which is stored once.
+//! restored from them and from the text between them, which is stored once for all such texts.
 
 use std::ops::Range;
 use std::sync::Arc;

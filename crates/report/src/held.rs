@@ -1,6 +1,6 @@
-//! Draws flame graphs of what holds memory on the devices of a run. Allocations that were traced
-//! for a short time (an evidence window) and survived it are drawn by call stack; the memory at an
-//! out-of-memory error is drawn by category and holder.
+//! Draws flame graphs of what holds memory on the devices of a run. The survivors of evidence
+//! windows are drawn by call stack; the memory in use at an out-of-memory error is drawn by
+//! category and holder.
 
 use std::fmt::Write as _;
 

@@ -12,9 +12,9 @@ use crate::theme::Theme;
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
 /// The limit on the number of label rows. If no row has space for the label of a critical mark, the
-/// label gets a new row: that of an alert while there are fewer rows than this number, that of
-/// another critical mark while there are fewer than twice this number. The number of rows is
-/// limited because a recording may have thousands of different marks.
+/// label gets a new row, unless the limit is reached. The limit is this number of rows for the
+/// label of an alert, and twice this number for the label of any other critical mark. The number of
+/// rows is limited because a recording may have thousands of different marks.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
 /// The largest width of a label, as a share of the plot's width; a longer label is cut.

@@ -110,8 +110,9 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
     tracks
 }
 
-/// The highest value drawn for a track. The bar of a failed allocation far above the memory in use
-/// is cut at the top of the plot.
+/// The highest value drawn for a track. A failed allocation raises this value to at most one and a
+/// half times the capacity of the device, or one and a half times the peak if the peak is higher. A
+/// bar that is higher than the plot is cut at its top.
 fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span) -> i64 {
     let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
     let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];

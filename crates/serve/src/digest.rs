@@ -1,6 +1,6 @@
 //! Makes a digest of each run for the list of runs: the facts that its manifests do not contain
-//! (verdict, peak, limit, a small curve). A background thread reads one run at a time, those
-//! visible on a page first, and only while a page is open.
+//! (verdict, peak, limit, a small curve). A background thread reads the runs one after another,
+//! beginning with the runs that a page shows, and only while a page is open.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The token: a secret that a request must contain if it comes from another machine or changes
-//! something.
+//! The token: a secret that a request must contain if the request changes something, or if the
+//! server's address is not a loopback address.
 
 use std::path::Path;
 

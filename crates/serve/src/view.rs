@@ -1,5 +1,5 @@
-//! A loaded run: its tracks, its findings and how it ended. The events are dropped from memory once
-//! the data for the pages is computed.
+//! A loaded run: its tracks, its findings and how it ended. The events are dropped from memory when
+//! the data for the pages has been computed.
 
 use std::path::PathBuf;
 

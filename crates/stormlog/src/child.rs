@@ -23,8 +23,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
 /// Starts a command with the environment variables of this process and those in `variables`. The
-/// command inherits the signals that this process ignores: it ignores them too when it starts. Once
-/// the command has started, this process catches the signals that it ignored before (with
+/// command inherits the signals that this process ignores: it ignores them too when it starts.
+/// After the command has started, this process catches the signals that it ignored before (with
 /// `signals`), so that they can be passed on to the command.
 pub(crate) fn spawn(
     command: &[OsString],

@@ -95,8 +95,8 @@ pub(crate) struct Online {
 
 impl Online {
     /// Starts to watch a run. `is_asked` is true if a server of this process answers requests for
-    /// the metrics of the run. Returns `None` if it is false and the user asked neither for alerts
-    /// nor for metrics.
+    /// the metrics of the run. Returns `None` if `is_asked` is false and the user asked neither for
+    /// alerts nor for metrics.
     pub(crate) fn start(
         targets: Targets,
         watched: Watched,
@@ -152,8 +152,8 @@ impl Online {
         self.state.clone()
     }
 
-    /// Stops watching. Keeps sending the alerts and metrics that wait in the queues for at most two
-    /// seconds, and warns about those that were not delivered.
+    /// Stops watching. For at most two seconds, keeps sending the alerts and metrics that wait in
+    /// the queues; then warns about those that were not delivered.
     pub(crate) fn finish(self, end: ProgramEnd, warn: &mut dyn FnMut(&str)) {
         let deadline = Instant::now() + PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());

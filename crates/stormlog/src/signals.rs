@@ -3,8 +3,8 @@
 //!
 //! A signal that was ignored when `stormlog` started stays ignored: `nohup`, for example, ignores
 //! SIGHUP for `stormlog` and for the programs that it starts. A program that `stormlog` starts
-//! inherits the ignored signals but may install its own handlers for them. Once the program runs,
-//! `stormlog` therefore catches these signals too and passes them on.
+//! inherits the ignored signals but may install its own handlers for them. After the program has
+//! started, `stormlog` therefore catches these signals too and passes them on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -105,7 +105,7 @@ impl Signals {
 
     /// Returns a signal that arrived since the last call; must be called repeatedly until it
     /// returns `None`. The kernel queues real-time signals, so a real-time signal is returned as
-    /// often as it arrived; any other signal is returned once.
+    /// often as it arrived. Any other signal is returned only once, however often it arrived.
     pub(crate) fn take(&self) -> Option<i32> {
         let came = |(signal, times): &&(i32, Arc<AtomicU32>)| {
             let left = |times: u32| match times {

@@ -7,7 +7,7 @@ stack. So one snapshot some steps after the window shows the blocks that survive
 have a stack and were in no earlier snapshot.
 
 ``Windows`` opens the windows of one device. In a program with steps, it opens them on the training
-thread at the ends of steps, once the memory level at the ends of steps rises; ``_core.StepHook``
+thread at the ends of steps, when the memory level at the ends of steps rises; ``_core.StepHook``
 notices the rise. In a program without steps, windows are opened by time. A separate thread groups
 the survivors by stack, looks for what holds them and records each state of the search as an event
 ``memory_evidence``. All of this together takes at most 300 ms of any minute.

@@ -2,7 +2,7 @@
 
 A leak at every evaluation or epoch may fall between windows, because the budget limits their
 length. But its rises are about equally many steps apart, so a short window can be opened around the
-step at which the next one is due.
+step at which the next rise is due.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import deque
 _ENOUGH = 3
 _KEPT = 6
 _TOLERANCE = 0.05
-# Reading the level at the end of a step costs 20 µs. One search reads it at most so many times.
+# Reading the level at the end of a step costs 20 µs. One search reads it at most this often.
 _MOST_STEPS = 2000
 
 

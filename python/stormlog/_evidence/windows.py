@@ -19,13 +19,14 @@ from .rhythm import Rhythm
 from .search import Search
 from .survivors import Window
 
-# Estimated cost in a snapshot of one entry of a history that the program records itself.
+# Estimated seconds that a snapshot takes for each entry of a history that the program records
+# itself.
 _ENTRY_S = 2.5e-6
 # The most time of the program that one window may cost.
 _LONGEST_WINDOW_S = 0.12
 
-# The first windows are long enough to see a leak in every fourth step twice. For rarer leaks they
-# get longer, until the rhythm of the leak is known.
+# The first windows are long enough to contain two leaking steps if every fourth step leaks. For
+# rarer leaks the windows get longer, until the rhythm of the leak is known.
 _FIRST_STEPS = 8
 _MOST_STEPS = 256
 # The length of a window around the step at which a rise is due.
@@ -78,7 +79,8 @@ class Windows:
                 self._rhythm.at(self._calls, self._history.counters().allocated_bytes)
             return self._phase(began)
         except Exception as error:
-            # The hook catches the exception, so the program does not see it, and calls no more.
+            # The hook catches the exception, so the program does not see it. The hook does not call
+            # this function again.
             self.search.fail(f"{type(error).__name__}: {error}")
             self._leave()
             raise

@@ -60,7 +60,7 @@ def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, li
 def summary(
     framework: str, make: MakeTracker, environment: dict[str, Any]
 ) -> tuple[dict[str, Any], bool]:
-    """The current state of memory and its risks; unknown values are ``None``."""
+    """The current state of memory (unknown values are ``None``), and whether it is at risk."""
     with temporary_folder() as folder:
         output = str(folder / "now")
         _, _, found, is_risk = diagnose(framework, make, environment, output, 0, 0.1, "")

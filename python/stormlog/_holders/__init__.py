@@ -11,13 +11,13 @@ keeps nothing alive when it returns.
     ``addresses`` maps the start of each device block to its size; ``deadline`` is a time of
     ``time.monotonic()``. Returns ``Located``: ``holders`` maps the start of each block that was
     found to a ``Holder``; ``cut_short`` is why the search ended early, or None. The search
-    ends as soon as all blocks are found, prefers holders that can grow over plain variables, and
-    takes about 2 µs per object.
+    ends as soon as all blocks are found. Of several holders of a block it prefers a collection,
+    which can grow, to a plain variable. It takes about 2 µs per object.
 
 ``survey(deadline)``
-    Lists everything that is found. Returns ``Survey``: ``storages`` lists a ``Holder`` for each
-    storage of a tensor or array, each once. With ``counts_host=True`` large texts and byte strings
-    are storages too, and ``containers`` lists the collections with their lengths and estimated
+    Lists everything that is found. Returns ``Survey``: ``storages`` lists one ``Holder`` for
+    each storage of a tensor or array, even if several objects use the storage. With
+    ``counts_host=True`` large texts and byte strings are storages too, and ``containers`` lists the collections with their lengths and estimated
     bytes (those with at least 16 elements or 4 KiB). ``enough(storages)`` ends the search after a
     stage when it returns True. ``libraries=False`` leaves out the globals of libraries, which take
     longest. ``sweep=True`` also asks the garbage collector for objects that no root reaches. This
@@ -48,7 +48,7 @@ When to search: at the end of a step, on the thread of the program. While it run
 references to containers, but not to tensors. On another thread pass ``rest``, which is called after
 every millisecond of work; otherwise the program waits 5 ms for the interpreter lock each time it
 has released the lock. A search with ``rest`` reads no gradient and no graph: PyTorch's engine frees
-and replaces them without the interpreter, and reading them meanwhile crashes the process.
+and replaces them without the interpreter, and reading them meanwhile can crash the process.
 ``locate_in_graphs`` must be called only on the thread of the program.
 """
 
@@ -144,7 +144,7 @@ class Group(NamedTuple):
     through: str
     storages: int
     bytes: int
-    # How many tensors have the graphs, or how many exceptions the tracebacks.
+    # How many tensors the graphs belong to, or how many exceptions the tracebacks belong to.
     owners: int
 
     @property

@@ -1,10 +1,11 @@
 """Reads local variables of frames without side effects.
 
 Before Python 3.13, ``frame.f_locals`` copies the variables into a dictionary that the frame keeps,
-so every object in it lives as long as the frame. Python 3.12 can read one variable at a time;
-before that the copy is made and emptied at once. The memory of the frame must not be read instead:
-other threads continue whenever the interpreter switches, and their memory changes meanwhile. Each
-method is checked once on a frame with known variables; if the check fails, locals are not searched.
+so every object in it lives as long as the frame. Python 3.12 can read one variable at a time. In
+older versions the copy is made, read and emptied immediately. The memory of the frame must not be
+read instead: other threads run whenever the interpreter switches to them, and the memory of their
+frames changes meanwhile. The methods for Python 3.12 and older are checked once on a frame with
+known variables; if the check fails, locals are not searched.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _through_copy(frame: FrameType) -> Variables:
         return []
     copy = frame.f_locals
     found = list(copy.items())
-    # If the program called locals(), something else holds the copy, and it belongs to the program.
+    # If the program called locals(), it may hold the copy too. Then the copy is not emptied.
     if sys.getrefcount(copy) <= _REFERENCES:
         copy.clear()
     return found

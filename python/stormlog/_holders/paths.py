@@ -39,8 +39,9 @@ _GROWING = (INDEX, KEY, ELEMENT)
 _LONGEST_KEY = 32
 _LONGEST_HARMLESS = 8
 _LARGEST_INDEX = 10_000_000
-# A dictionary with at most this many entries, whose keys are identifiers, is a record with fields
-# and not what grows, if the path has a collection that is _LONGER_THAN_FIELDS times as long.
+# A dictionary with at most this many entries, whose keys are identifiers, counts as a record with
+# fields, not as what grows, if another collection on the path is more than _LONGER_THAN_FIELDS
+# times as long.
 _MOST_FIELDS = 16
 _LONGER_THAN_FIELDS = 4
 # The outermost collection is taken for what grows, unless an inner one is this many times longer.
@@ -225,5 +226,6 @@ def _suffix(kind: int, label: Any, name_of_parameter: Callable[[int], str | None
 
 @lru_cache(1024)
 def _shown(text: str) -> str:
-    # Even a name may contain a secret, but none is this short.
+    # Even a name may contain a secret, but no secret is as short as _LONGEST_HARMLESS
+    # characters.
     return _core.sendable_text(text) if len(text) > _LONGEST_HARMLESS else text

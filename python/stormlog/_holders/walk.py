@@ -606,7 +606,8 @@ class Walk:
             self._graphs.append((node, (step, paths.GRAPH, None, 0)))
 
     def _follow_graphs(self, done: Callable[[], bool] | None) -> None:
-        # The tensors that variables reach are recorded by now, so a graph names only the others.
+        # The tensors that variables reach are recorded by now, so a graph becomes the holder only
+        # of other tensors.
         while self._graphs and (done is None or not done()):
             node, step = self._graphs.popleft()
             for value, is_argument, is_leaf in self._graph.held(node):
@@ -659,7 +660,7 @@ class Walk:
         kind = type(thing)
         if kind is int:
             if -6 < thing < 257:
-                # The interpreter keeps these integers once, whoever uses them.
+                # The interpreter has only one object for each of these integers.
                 return
         elif kind is not float and kind not in _TEXTS:
             return
@@ -766,7 +767,7 @@ def _jax_facts(thing: Any) -> tuple[int, int, str] | None:
     devices."""
     try:
         [device] = thing.devices()
-        # A process with GPUs has a device 0 of either kind.
+        # A process with GPUs has two devices with the id 0: a CPU and a GPU.
         name = "cpu" if device.platform == "cpu" else f"jax:{device.id}"
         return int(thing.unsafe_buffer_pointer()), int(thing.nbytes), name
     except Exception:

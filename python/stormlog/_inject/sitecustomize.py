@@ -53,8 +53,8 @@ def _own_module(name):
     try:
         __import__(name)
     except ImportError:
-        # The package is not installed for this interpreter; that of the interpreter that started us
-        # may work.
+        # The package is not installed for this interpreter. The package of the interpreter that
+        # runs `stormlog run` may work.
         package = os.environ.get("STORMLOG_RUN_PACKAGE")
         if not package:
             return None
@@ -202,8 +202,8 @@ class _Listener:
     def stop_for_good(self):
         """End the thread before the interpreter shuts down.
 
-        At its shutdown the interpreter would end the thread with ``pthread_exit``. This function
-        loads libgcc_s, and aborts the process when no memory is left for that library.
+        At its shutdown the interpreter would end the thread with ``pthread_exit``, which
+        loads libgcc_s and aborts the process when no memory is left for that library.
         """
         if self._end is not None:
             self.stop()
@@ -329,7 +329,7 @@ def _begin():
 
 def _run_hidden_module():
     """Run the ``sitecustomize`` of the environment, which ours has hidden."""
-    # The frozen halves of importlib are already loaded; importing the package takes 1 ms.
+    # The frozen halves of importlib are already loaded; importing ``importlib`` takes 1 ms.
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
 

@@ -75,8 +75,8 @@ class Counters:
             return None if value is None else int(value)
 
         in_use, limit, pool = int(stats["bytes_in_use"]), number("bytes_limit"), number("pool_bytes")
-        # A pool of the maximum size was taken at the start. That is a setting and does not show
-        # what the program needs.
+        # A pool that is as large as the limit was taken at the start. Its size is a setting and
+        # does not show what the program needs.
         grows = pool is not None and (limit is None or pool < limit)
         known = [size for size in (pool if grows else None, number("bytes_reserved")) if size]
         reserved = max([in_use, *known])

@@ -61,7 +61,7 @@ def run_timeline_capture(
 
 
 def build_diagnostic_summary(device_index: int | str = 0) -> tuple[dict[str, Any], bool]:
-    """The current state of memory and its risks; unknown values are ``None``."""
+    """The current state of memory (unknown values are ``None``), and whether it is at risk."""
     return shared.summary("jax", _maker(device_index), collect_environment(device_index))
 
 

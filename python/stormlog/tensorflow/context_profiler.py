@@ -50,7 +50,7 @@ def clear_profiles() -> None:
 
 
 def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
-    """The measurements of each function or block, the one measured last first."""
+    """The measurements of each function or block, most recently measured first."""
     profiler = _OF_PROCESS.profiler
     profiles = {} if profiler is None else profiler.function_profiles
     rows = [

@@ -52,7 +52,7 @@ def run_timeline_capture(
 
 
 def build_diagnostic_summary(device: str | None = None) -> tuple[dict[str, Any], bool]:
-    """The current state of memory and its risks; unknown values are ``None``."""
+    """The current state of memory (unknown values are ``None``), and whether it is at risk."""
     return shared.summary("tensorflow", _maker(device), collect_environment(device))
 
 

@@ -43,9 +43,10 @@ impl TemporaryFolder {
                 });
             }
         }
-        Err(io::Error::other(
-            "temporary folders in this directory cannot be locked",
-        ))
+        let parent = parent.display();
+        Err(io::Error::other(format!(
+            "folders in '{parent}' cannot be locked; set TMPDIR to a directory on a local disk"
+        )))
     }
 
     /// The path of the folder, with links resolved.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::Site;
 
-/// How long an allocating thread waits until a thread of the recorder has looked up which line of
-/// Python it executes.
+/// The longest time that an allocating thread waits for its line of Python, which a thread of the
+/// recorder looks up.
 const PATIENCE: Duration = Duration::from_millis(3);
 
 /// The total time that threads may wait for their lines of Python within one `PERIOD`.

@@ -290,7 +290,7 @@ impl AlertState {
         self.loading.is_some_and(|loading| loading.over)
     }
 
-    /// Whether to report a condition now: it holds, and its last report is at least a minute old.
+    /// Whether to report a condition now: it holds, and it was not reported within the last minute.
     fn enters(&mut self, condition: Condition, holds: bool, now: i64) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let due = reported.at_ns.is_none_or(|at| now - at >= REPEAT_NS);

@@ -133,7 +133,7 @@ impl<'a> Arguments<'a> {
         !matches!(self.next, Next::Anything)
     }
 
-    /// Resets the state at the end of a command, such as a line end or a `|`.
+    /// Resets the state at a line end, where a command ends.
     fn end_command(&mut self) {
         *self = Self::new(self.origin);
     }

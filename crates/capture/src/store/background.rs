@@ -35,8 +35,8 @@ pub struct SinkStatus {
     /// The directory of the sink: the requested one, or one beside it if another process uses the
     /// requested one; `None` until a directory could be opened.
     pub directory: Option<PathBuf>,
-    /// The status of the session. Until the sink is finished, this is `Running` while all events
-    /// are recorded, and `Incomplete` once events are missing or cannot be written.
+    /// The status of the session. Until the sink is finished, the status is `Running` if all events
+    /// are recorded, and `Incomplete` if events are missing or cannot be written.
     pub session_status: SessionStatus,
     /// The number of events that were written to segments or still wait to be written.
     pub recorded_events: u64,

@@ -36,9 +36,10 @@ pub struct SinkConfig {
     pub write_rollups: bool,
     /// The length of a time window in `rollups.json`.
     pub rollup_window: Duration,
-    /// The number of bytes (the budget) that the whole run may occupy; its older part is thinned to
-    /// stay within it. With a budget, the sink ignores the limits of retention. In a directory that
-    /// an earlier sink has thinned, `None` means the budget of that earlier sink.
+    /// The number of bytes (the budget) that the whole sink may occupy; its older part is thinned,
+    /// so that the sink stays within the budget. With a budget, the sink ignores the limits of
+    /// retention. In a directory that an earlier sink has thinned, `None` means the budget of that
+    /// earlier sink.
     pub thinning: Option<Thinning>,
 }
 

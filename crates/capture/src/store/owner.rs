@@ -1,5 +1,5 @@
-//! On a file system without locks, such as NFS or Lustre mounted without them, a file that only one
-//! process can create names the owner of a directory.
+//! On a file system without locks, such as NFS or Lustre mounted without them, an owner file names
+//! the process that owns a directory. Only one process can create the owner file.
 //!
 //! When the owner of a directory is killed, its owner file stays. On the same machine, the next
 //! sink detects that the owner has ended and takes over the directory. A sink on another machine

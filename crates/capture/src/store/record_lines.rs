@@ -465,8 +465,8 @@ impl<M: Default> Shape<M> {
     }
 
     /// Whether all that a rollup needs from a metadata object is the same as in the previous
-    /// object: nothing, or a collector status that has not changed. The bits of `changed` mark
-    /// the values that have changed.
+    /// object: the rollup needs nothing from the object, or only the collector's status, which has
+    /// not changed. The bits of `changed` mark the values that have changed.
     fn has_same_content(&self, changed: u64) -> bool {
         match self.content {
             MetadataContent::Nothing => !self.keys.is_empty(),

@@ -96,7 +96,7 @@ pub(crate) struct Writer {
     /// The object that ends the session when another sink of this process takes the directory over.
     holder: Option<Weak<dyn Holder>>,
     /// Whether the program closed the sink's file descriptors. The writer reports closed
-    /// descriptors once.
+    /// descriptors only the first time.
     was_closed: bool,
 }
 

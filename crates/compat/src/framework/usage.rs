@@ -94,7 +94,8 @@ pub fn patterns(usage: &[f64]) -> Vec<Map> {
 }
 
 /// How similar neighbouring quarters of the series are: the mean of their correlation coefficients,
-/// from -1 to 1. `None` when each pair of neighbouring quarters has one with constant values.
+/// from -1 to 1. `None` when every pair of neighbouring quarters contains a quarter with constant
+/// values.
 fn repetition(usage: &[f64]) -> Option<f64> {
     let chunks: Vec<&[f64]> = usage
         .chunks_exact(usage.len() / CHUNKS)

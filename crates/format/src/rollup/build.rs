@@ -27,8 +27,8 @@ pub struct SegmentRollup {
     alert_types: BTreeMap<Text, i64>,
     oom_count: i64,
     dump_paths: BTreeSet<Text>,
-    /// The times at which the collector's health changed; true if the collector became degraded,
-    /// false if it recovered.
+    /// The changes of the collector's health: the time of each change, and true if the collector
+    /// became degraded or false if it recovered.
     transitions: Vec<(i64, bool)>,
     /// The latest known health of the collector, with the time of the event that reported it.
     health: Option<(i64, Health)>,

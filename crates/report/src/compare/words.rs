@@ -288,8 +288,8 @@ pub(super) fn miss(miss: &Miss) -> String {
 /// fail in the same way.
 const LISTED: usize = 10;
 
-/// The reasons why a gate failed or could not be evaluated, one line each. Of more than [`LISTED`]
-/// reasons, the rest are only counted in a last line.
+/// The reasons why a gate failed or could not be evaluated, one line each. If there are more than
+/// [`LISTED`] reasons, a last line states how many are not listed.
 pub(super) fn misses(gate: &GateOutcome) -> Vec<String> {
     let mut lines: Vec<String> = gate.misses.iter().take(LISTED).map(miss).collect();
     let more = gate.misses.len().saturating_sub(LISTED);

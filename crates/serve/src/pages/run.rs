@@ -119,7 +119,7 @@ struct Rank {
     last: String,
     deviation: String,
     /// The distance of this rank's peak from the median of all ranks' peaks, in percent of the
-    /// largest such distance of a rank.
+    /// largest such distance of any rank.
     share: i64,
     samples: usize,
     gaps: String,

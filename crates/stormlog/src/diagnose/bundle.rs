@@ -114,7 +114,7 @@ impl Bundle {
         self.directory.join("telemetry")
     }
 
-    /// Writes the id and the metadata of the recorded session to the manifest, once the recorder
+    /// Writes the id and the metadata of the recorded session to the manifest, after the recorder
     /// has started the session.
     pub fn session_has_begun(&mut self, session: &SessionSummary) -> anyhow::Result<()> {
         self.session_id = session.session_id.clone();

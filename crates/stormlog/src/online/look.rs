@@ -34,8 +34,8 @@ enum Source {
     Sinks(Box<LiveRun>),
     Recorder {
         recorder: Arc<Recorder>,
-        /// The sink of the recorder. The directory of the sink is only known once the sink is open,
-        /// because it may differ from the requested directory.
+        /// The sink of the recorder. The directory of the sink is known only after the sink was
+        /// opened, because it may differ from the requested directory.
         sink: Option<Box<LiveRun>>,
     },
 }

@@ -46,9 +46,9 @@ impl Drop for Input {
             return;
         };
         // The loop waits until the thread that reads input has ended. If the terminal is closed,
-        // this thread never ends, because crossterm reads the end of the input again and again, so
-        // the loop stops waiting. The terminal may be closed at any moment of the wait, so this is
-        // checked in every pass of the loop.
+        // this thread never ends, because crossterm reads the end of the input again and again; the
+        // loop then stops waiting. The terminal may be closed at any moment of the wait, so every
+        // pass of the loop checks whether the terminal is closed.
         while !thread.is_finished() {
             if is_terminal_gone() {
                 return;

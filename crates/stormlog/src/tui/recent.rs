@@ -81,8 +81,8 @@ fn recent(path: PathBuf) -> Recent {
     run.lasted_ns = ended
         .zip(run.started_ns)
         .map(|(end, start)| end.saturating_sub(start));
-    // If a session of a run is running, the status of the run is running; otherwise it is the worst
-    // status of its sessions: incomplete, interrupted or completed, in this order.
+    // If a session of a run is running, the status of the run is running. Otherwise it is the worst
+    // status of its sessions; from the worst to the best: incomplete, interrupted, completed.
     run.status = rows.iter().map(|row| row.effective_status).max();
     let mut ranks: Vec<i64> = rows.iter().map(|row| row.summary.rank).collect();
     ranks.sort_unstable();

@@ -1,5 +1,5 @@
-//! Records the GPUs of a program from outside if none of its processes records them from inside.
-//! This happens when the program does not use Python, or when its interpreter did not load
+//! Records the GPUs of a program from outside if none of its processes records them from inside. No
+//! process records them when the program does not use Python, or when its interpreter did not load
 //! Stormlog's hook.
 
 use std::fs;

@@ -14,9 +14,9 @@ use crate::cluster::Cluster;
 use crate::error::AskError;
 use crate::{functions, views};
 
-/// A stream of rows is returned to the caller only after this many rows have arrived. Until then, a
-/// query that loses a worker can be run again, because the caller has seen no rows; most results
-/// have fewer rows.
+/// A stream of rows is returned to the caller only after this many rows, or all rows of the result,
+/// have arrived. Until then, a query that loses a worker can be run again, because the caller has
+/// seen no rows. Most results have fewer rows than this number.
 const AWAITED_ROWS: usize = 10_000;
 
 /// Answers queries over the tables of a lake; nothing that it runs changes the tables.
@@ -115,7 +115,8 @@ impl Asker {
         planned.map_err(|error| AskError::NotAQuestion(error.strip_backtrace()))
     }
 
-    /// Runs a statement that this crate has built, so that it needs no check, and returns all rows.
+    /// Runs a statement that this crate has built, and returns all rows. Such a statement needs no
+    /// check.
     pub(crate) async fn batches(&self, statement: &str) -> Result<Vec<RecordBatch>, AskError> {
         self.open_for(statement).await?;
         loop {

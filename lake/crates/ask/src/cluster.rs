@@ -147,7 +147,7 @@ impl Cluster {
         worker::threads_of(&answer.version)
     }
 
-    /// Whether a worker that answered before no longer answers; later queries use the remaining
+    /// Whether a worker that answered earlier does not answer now; later queries use the remaining
     /// workers.
     pub(crate) async fn has_lost_workers(&self) -> Result<bool, AskError> {
         let before = self.live.get();

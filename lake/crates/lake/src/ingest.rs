@@ -46,7 +46,8 @@ use store::{Advance, Overtaken, Store};
 pub(crate) use plan::{How, Known, Piece, offset, position, units};
 pub(crate) use rows::is_sample;
 
-/// How often an ingest starts again when another ingest has stored the same recordings meanwhile.
+/// How many times at most an ingest starts again because another ingest has stored the same
+/// recordings meanwhile.
 const MOST_RESTARTS: u32 = 10;
 /// The number of runs whose rows in the tables about sessions and runs are replaced in one commit.
 const RUNS_A_COMMIT: usize = 512;

@@ -66,7 +66,7 @@ impl Attention {
     }
 
     /// Decides whether the watcher is called at this step of an optimizer; `rise` is set if memory
-    /// keeps rising at its steps. `None` when the watcher is not called.
+    /// keeps rising at the steps of this optimizer. `None` when the watcher is not called.
     pub fn at_step(&self, optimizer: usize, rise: Option<Rise>) -> Option<Attended> {
         let before = self.attended.load(Ordering::Relaxed);
         let own = i64::try_from(optimizer).unwrap_or(i64::MAX);

@@ -8,9 +8,9 @@ use super::AllocatorReading;
 use super::attention::level_at_steps;
 use crate::record::rising::{Rise, Rising};
 
-/// The least time between two readings of the allocator at ends of steps: one reading costs about
-/// 25 µs, so ten readings a second cost nothing measurable. Training steps that end between two
-/// readings of the allocator are only counted.
+/// The least time between two readings of the allocator at ends of steps of the same optimizer: one
+/// reading costs about 25 µs, so ten readings a second cost nothing measurable. Training steps that
+/// end between two readings of the allocator are only counted.
 const STEP_PERIOD: Duration = Duration::from_millis(100);
 
 /// The largest number of readings at ends of steps that wait for the sampling thread.
@@ -49,7 +49,8 @@ pub struct StepReading {
     pub allocator: AllocatorReading,
     /// The number of the step, from 1.
     pub step: u64,
-    /// The number of the optimizer that took the step, from 0 in the order of their first steps.
+    /// The number of the optimizer that took the step. Optimizers are numbered from 0, in the order
+    /// of their first steps.
     pub optimizer: usize,
 }
 

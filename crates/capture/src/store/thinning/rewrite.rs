@@ -52,7 +52,7 @@ enum Pass {
     Copy(Blocks, Selected, Output),
     Done(Outcome),
     /// The rewrite has failed. [`Rewrite::work`] also sets this state while it computes the next
-    /// one, so that the state remains when an error occurs.
+    /// state; if an error occurs meanwhile, this state remains.
     Failed,
 }
 

@@ -142,8 +142,8 @@ impl Writer {
         }
     }
 
-    /// Closes the current segment because it cannot be written. When a segment is abandoned,
-    /// segments whose files no longer exist are removed from the manifest's list.
+    /// Closes the current segment, because it cannot be written, and removes all segments whose
+    /// files no longer exist from the manifest's list.
     pub(super) fn give_up_segment(&mut self) {
         self.close_segment();
         let directory = &self.directory;

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         let own = found.states.state_of(issue, now);
         let before = baseline.state_of(issue, now);
         // An issue that is ignored or resolved in the state file or in the baseline does not fail
-        // the check; an issue that is regressed in either of them does.
+        // the check. Any other issue that is regressed in either of them counts as regressed.
         let verdict = match (own, before) {
             ("ignored" | "resolved", _) | (_, "ignored" | "resolved") => return None,
             ("regressed", _) | (_, "regressed") => Failing::Regressed,

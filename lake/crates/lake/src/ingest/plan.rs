@@ -12,14 +12,14 @@ use stormlog_format::{Event, Manifest, SinkNames, Text};
 
 use super::identity;
 
-/// A position is the number of a segment and the offset inside it; this is the number of bits for
-/// the offset.
+/// A position is an integer made of a segment number and a byte offset inside the segment. This
+/// constant is the number of bits of the offset.
 const OFFSET_BITS: u32 = 40;
 /// The largest segment number that fits into a position, which is an integer made of a segment
 /// number and a byte offset.
 const MOST_SEGMENTS: i64 = (1 << (62 - OFFSET_BITS)) - 1;
-/// How many bytes at the end of a file are searched for the last newline first. If they have none,
-/// twice as many before them are searched next, and so on.
+/// The search for the last newline of a file begins with this many bytes at its end. If they
+/// contain no newline, the search continues with twice as many bytes before them, and so on.
 const SEARCHED: u64 = 4 << 10;
 
 /// One recording that is ingested: a sink (a directory of segments), a single file or a bundle.
@@ -121,11 +121,12 @@ impl Known {
     }
 
     /// The stream id for some content at a path. A recording that was moved keeps its id. A copy at
-    /// another path gets an id of its own, as `stormlog query` also lists both.
+    /// another path gets an id of its own; `stormlog query` also lists the original and the copy
+    /// separately.
     fn source_id(&self, content_id: &str, path: &str) -> String {
         let found = self.0.get(content_id).map_or(&[][..], Vec::as_slice);
         let same = found.iter().find(|(known, _)| known == Path::new(path));
-        // A recording was moved when it no longer exists at any path at which it was found.
+        // A recording counts as moved when none of the paths at which it was found exists any more.
         let is_here = |source_id: &str| {
             let mut same_id = found.iter().filter(|(_, known)| known == source_id);
             same_id.any(|(path, _)| path.exists())

@@ -23,8 +23,8 @@ use stormlog_lake_tables::{
 
 use super::replace::Rewrite;
 
-/// How often a commit is tried before it fails. After each attempt that seemed to fail, the table's
-/// log shows whether it has succeeded nevertheless.
+/// How many times a commit is tried before it fails. After each attempt that seemed to fail, the
+/// table's log shows whether it has succeeded nevertheless.
 const MOST_TRIES: u32 = 8;
 /// The pause between the first two attempts; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
