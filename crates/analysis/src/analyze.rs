@@ -303,8 +303,8 @@ fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
     }
 }
 
-/// Missing ranks are listed only up to this rank, because a larger declared world size is probably
-/// a mistake.
+/// Only missing ranks below this number are listed, because a larger declared world size is
+/// probably a mistake.
 const LARGEST_WORLD: i64 = 1 << 20;
 
 fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {

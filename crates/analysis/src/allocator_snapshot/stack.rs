@@ -19,8 +19,8 @@ const MOST_FRAMES: usize = 12;
 /// bytes are kept, of a longer path the last bytes.
 const LONGEST: usize = 512;
 
-/// Prefixes of functions at the start of every C++ stack, which do not help to find the program
-/// line.
+/// Prefixes of the names of functions with which every C++ stack begins. These functions do not
+/// help to find the program line.
 const MACHINERY: [&str; 9] = [
     "torch::unwind::",
     "torch::CapturedTraceback::",

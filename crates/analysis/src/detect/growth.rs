@@ -67,7 +67,7 @@ pub(super) struct Demand {
     /// Smallest size of the growth, as a multiple of the floor's random scatter.
     signal_to_noise: f64,
     /// Largest part of the growth that may be freed again, as a share. Garbage collection frees all
-    /// of the growth, so it exceeds this limit.
+    /// of the growth, which is more than this limit allows.
     given_back: f64,
     /// Largest misfit of the fitted growth, as a share of the misfit of a flat floor.
     unexplained: f64,

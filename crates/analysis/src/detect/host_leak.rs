@@ -288,9 +288,9 @@ impl HostGrowth<'_> {
         self.left.map(|left| left / self.line.rate)
     }
 
-    /// The severity of the growth; memory that a program holds at its normal end may be a cache
-    /// that was filling up. After a normal end, growth is therefore a warning only after many steps
-    /// at a constant rate, or at a large share of the memory limit.
+    /// The severity of the growth. Memory that a program holds at its normal end may be a cache
+    /// that was filling up. After a normal end, growth is therefore a warning only in the two cases
+    /// that are described at `MANY_STEPS` and at `VERY_MANY_STEPS`.
     fn severity(&self) -> Severity {
         if !self.is_strong {
             return Severity::Info;

@@ -112,8 +112,8 @@ fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
     held.is_some_and(|held| lowest > held)
 }
 
-/// Whether an excursion is more than the peak of a large step. Such an excursion is either a
-/// plateau, or a record that lasts longer than the peak of a step.
+/// Whether an excursion is more than the peak of a large step: whether it is a plateau, or a record
+/// that lasts longer than the peak of a step.
 fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -> bool {
     let outlasts = spike.samples as f64 >= PEAK_OF_STEP * period;
     let unevenness = spike.range / spike.height;

@@ -142,8 +142,8 @@ pub fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, u64::MAX)
 }
 
-/// Largest file that describes an artifact (such as a manifest) that is read, in bytes, so that a
-/// huge file cannot fill the memory.
+/// A file that describes an artifact, such as a manifest, is rejected if it has more bytes than
+/// this, so that a huge file cannot fill the memory.
 const LONGEST_BESIDE: u64 = 256 << 20;
 
 /// Reads a file inside an artifact that describes the artifact, such as a manifest.

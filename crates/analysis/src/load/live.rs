@@ -1,5 +1,5 @@
-//! Follows a run that is still being recorded: each call reads the events appended since the last
-//! one and diagnoses the run so far.
+//! Follows a run that is still being recorded: each call reads the events appended since the
+//! previous call and diagnoses the run so far.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl LiveRun {
 }
 
 /// The sessions of sinks that are still being written; each call reads the events appended since
-/// the last one.
+/// the previous call.
 #[derive(Default)]
 pub struct LiveSessions {
     files: HashMap<PathBuf, Followed>,

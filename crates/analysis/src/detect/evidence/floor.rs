@@ -1,10 +1,10 @@
 //! The floor of a signal: the memory that is still held after a training step has freed what it
 //! can.
 //!
-//! A sample lies on the floor when hardly any sample in the window before it, or in the window
-//! after it, is lower. The samples before and after a sample are checked separately, which keeps
-//! the edges of jumps sharp; a centred window would blur them. Samples may be taken at any position
-//! within a step.
+//! A sample lies on the floor when hardly any sample is lower in at least one of two windows: the
+//! window before it and the window after it. The samples before and after a sample are checked
+//! separately, which keeps the edges of jumps sharp; a centred window would blur them. Samples may
+//! be taken at any position within a step.
 
 use stormlog_format::whole_count;
 

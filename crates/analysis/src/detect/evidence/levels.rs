@@ -366,9 +366,9 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
         .zip(y)
         .map(|(t, y)| y - slope * (t - middle))
         .collect();
-    // The largest of three estimates of the scatter is used: the given `noise` compares
-    // neighbouring points and misses a drift, and the median deviation misses a jump of fewer than
-    // half of the points.
+    // The largest of three estimates of the scatter is used: the given `noise`, the median
+    // deviation and the mean deviation. `noise` compares neighbouring points and misses a drift.
+    // The median deviation misses a jump of fewer than half of the points.
     let noise = noise.max(robust_sigma(&rest)).max(mean_deviation(&rest));
     let level = Measure {
         value,

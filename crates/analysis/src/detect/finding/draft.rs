@@ -76,7 +76,8 @@ pub(crate) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> V
 }
 
 /// Replaces the findings of many ranks by one finding: that of the rank where the problem began
-/// first, or whose device will be full first.
+/// first. If the onsets are equal or unknown, the finding of the rank whose device will be full
+/// first is used.
 fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
     let affected = found.len();
     let highest_confidence = found.iter().map(|f| f.confidence).fold(0.0, f64::max);
