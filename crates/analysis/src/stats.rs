@@ -1,6 +1,8 @@
 //! Order statistics and robust fits on small slices. An empty slice is allowed: the result is then
 //! zero or an empty list, because the callers decide whether there is enough data.
 
+use std::ops::Range;
+
 use stormlog_format::whole_count;
 
 /// Maximum number of points that [`theil_sen`] compares in pairs. When there are more points,
@@ -142,6 +144,45 @@ pub(crate) fn smooth3(values: &[f64]) -> Vec<f64> {
     out
 }
 
+/// The highest values of ranges of a list. A query takes time logarithmic in the length of the list.
+#[derive(Debug)]
+pub(crate) struct RangeMax {
+    /// A binary tree: the node at index `i` has its children at `2 * i` and `2 * i + 1` and is the
+    /// higher of the two. The second half of the nodes are the values themselves.
+    nodes: Vec<i64>,
+}
+
+impl RangeMax {
+    pub(crate) fn of(values: &[i64]) -> Self {
+        let mut nodes = vec![i64::MIN; values.len()];
+        nodes.extend(values);
+        for i in (1..values.len()).rev() {
+            nodes[i] = nodes[2 * i].max(nodes[2 * i + 1]);
+        }
+        Self { nodes }
+    }
+
+    /// The highest value of a range; `i64::MIN` when the range is empty.
+    pub(crate) fn of_range(&self, range: Range<usize>) -> i64 {
+        let count = self.nodes.len() / 2;
+        let (mut from, mut to) = (range.start + count, range.end + count);
+        let mut highest = i64::MIN;
+        while from < to {
+            // A node whose parent also covers values outside the range counts by itself.
+            if from % 2 == 1 {
+                highest = highest.max(self.nodes[from]);
+                from += 1;
+            }
+            if to % 2 == 1 {
+                to -= 1;
+                highest = highest.max(self.nodes[to]);
+            }
+            (from, to) = (from / 2, to / 2);
+        }
+        highest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,5 +225,18 @@ mod tests {
     fn isotonic_pools_what_falls() {
         assert_eq!(isotonic(&[1.0, 3.0, 2.0, 4.0]), vec![1.0, 2.5, 2.5, 4.0]);
         assert_eq!(isotonic(&[3.0, 2.0, 1.0]), vec![2.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn the_highest_of_every_range_is_found() {
+        let values = [3, -1, 4, 1, -5, 9, 2];
+        let found = RangeMax::of(&values);
+        for start in 0..=values.len() {
+            for end in start..=values.len() {
+                let highest = values[start..end].iter().copied().max();
+                assert_eq!(found.of_range(start..end), highest.unwrap_or(i64::MIN));
+            }
+        }
+        assert_eq!(RangeMax::of(&[]).of_range(0..0), i64::MIN);
     }
 }

@@ -2,7 +2,7 @@
 //! their floors change over time.
 
 pub(crate) mod floor;
-mod interruptions;
+pub(crate) mod interruptions;
 pub(crate) mod levels;
 mod order;
 pub(crate) mod peaks;

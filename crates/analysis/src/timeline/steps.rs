@@ -31,13 +31,9 @@ impl Track {
         let Some((optimizer, _)) = self.busiest_optimizer() else {
             return Vec::new();
         };
-        let mut order: Vec<usize> = (0..self.t_ns.len()).collect();
-        if !self.t_ns.is_sorted() {
-            order.sort_by_key(|&sample| self.t_ns[sample]);
-        }
         let mut steps: Vec<Step> = Vec::new();
         let (mut counter, mut highest) = (None, None);
-        for sample in order {
+        for sample in self.in_time_order() {
             let risen = self.peak.get(sample).filter(|&now| Some(now) > counter);
             // The first reading of the peak counter also covers the time before the recording, so
             // it is not used as the peak of a step.

@@ -340,6 +340,15 @@ impl Track {
         Some((*self.t_ns.iter().min()?, *self.t_ns.iter().max()?))
     }
 
+    /// The indices of the samples in order of time.
+    pub(crate) fn in_time_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.t_ns.len()).collect();
+        if !self.t_ns.is_sorted() {
+            order.sort_by_key(|&sample| self.t_ns[sample]);
+        }
+        order
+    }
+
     /// Hidden memory at each sample: bytes in use on the device outside the allocator. If the
     /// process's share of the device is known, only that share counts, because growth of another
     /// process is not hidden memory of this one. Hidden memory is unknown at every sample if the

@@ -3,20 +3,21 @@
 //! not a finding, because an evaluation may rightly need more.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::detect::evidence::interruptions::MAX_COVERAGE;
+use crate::detect::evidence::levels::MOST_PHASES;
 use crate::detect::finding::words;
-use crate::timeline::{PhaseSpan, Resource, Run, Track, float};
+use crate::stats::RangeMax;
+use crate::timeline::{Resource, Run, Track, float};
 
 /// A phase is reported when its peak is at least `MIN_TIMES` times the peak of training steps, and
 /// at least `MIN_BYTES` above the peak of training steps.
 const MIN_TIMES: f64 = 1.5;
 const MIN_BYTES: i64 = 256 << 20;
-/// A phase that covers more than this share of the track contains the training steps, so it is not
-/// compared with them.
-const MAX_COVERAGE: f64 = 0.55;
 /// The peak of steps is measured only with at least this many samples outside of phases. The cache
 /// that stays unused after a phase is measured only with at least this many samples after the
 /// phase.
@@ -46,8 +47,8 @@ pub struct PhasePeak {
     pub advice: String,
 }
 
-/// The notes on all phases of a run. For each phase, only the rank with the highest peak is
-/// reported.
+/// The notes on the phases of a run. For each phase, only the rank with the highest peak is
+/// reported, and of each track at most [`MOST_PHASES`] phases, those with the highest peaks.
 pub(super) fn notes(run: &Run) -> Vec<PhasePeak> {
     let mut by_phase: BTreeMap<String, PhasePeak> = BTreeMap::new();
     for track in &run.tracks {
@@ -70,80 +71,147 @@ fn of_track(track: &Track) -> Vec<PhasePeak> {
     let Some((first, last)) = track.span_ns() else {
         return Vec::new();
     };
-    let mut phases: BTreeMap<&str, Vec<&PhaseSpan>> = BTreeMap::new();
+    let mut phases: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
     for phase in &track.phases {
-        phases.entry(&phase.name).or_default().push(phase);
+        let span = (phase.start_ns, phase.end_ns.unwrap_or(last));
+        phases.entry(&phase.name).or_default().push(span);
     }
     let length = float(last.saturating_sub(first));
-    let end_of = |phase: &PhaseSpan| phase.end_ns.unwrap_or(last);
     phases.retain(|_, spans| {
         let covered = spans
             .iter()
-            .map(|one| float(end_of(one).saturating_sub(one.start_ns)));
+            .map(|span| float(span.1.saturating_sub(span.0)));
         covered.sum::<f64>() <= MAX_COVERAGE * length
     });
-    let mut order: Vec<usize> = (0..track.t_ns.len()).collect();
-    order.sort_by_key(|&sample| track.t_ns[sample]);
-    let mut peaks: BTreeMap<&str, i64> = BTreeMap::new();
-    let (mut steps, mut outside, mut counter) = (0, 0_usize, None);
-    let mut before_ns = first;
-    for &sample in &order {
-        let at = track.t_ns[sample];
-        let inside = |spans: &[&PhaseSpan], from: i64| {
-            spans
-                .iter()
-                .any(|one| one.start_ns <= at && end_of(one) >= from)
-        };
-        // The allocator's peak counter may have risen at any time since the previous sample. When
-        // both a phase and steps fall into the time since the previous sample, the peak counts for
-        // both.
-        let risen = track.peak.get(sample).filter(|&now| Some(now) > counter);
-        let is_whole = phases
-            .values()
-            .flatten()
-            .any(|one| one.start_ns <= before_ns && end_of(one) >= at);
-        let allocated = track.allocated.get(sample).unwrap_or(0);
-        let mut is_outside = true;
-        for (name, spans) in &phases {
-            let most = peaks.entry(name).or_default();
-            if inside(spans, at) {
-                is_outside = false;
-                *most = (*most).max(allocated);
-            }
-            if inside(spans, before_ns) {
-                *most = (*most).max(risen.filter(|_| counter.is_some()).unwrap_or(0));
-            }
-        }
-        if is_outside {
-            outside += 1;
-            steps = steps.max(allocated);
-        }
-        if !is_whole {
-            steps = steps.max(risen.unwrap_or(0));
-        }
-        counter = counter.max(track.peak.get(sample));
-        before_ns = at;
-    }
-    if outside < MIN_SAMPLES || steps == 0 {
+    let samples = Samples::of(track);
+    let steps = samples.outside(phases.values().flatten());
+    if steps.samples < MIN_SAMPLES || steps.peak == 0 {
         return Vec::new();
     }
     let needs_more = |peak: i64| {
-        float(peak) >= MIN_TIMES * float(steps) && peak.saturating_sub(steps) >= MIN_BYTES
+        float(peak) >= MIN_TIMES * float(steps.peak) && peak.saturating_sub(steps.peak) >= MIN_BYTES
     };
-    peaks
-        .into_iter()
+    let mut found: Vec<(&str, i64)> = phases
+        .iter()
+        .map(|(name, spans)| (*name, samples.highest_within(spans)))
         .filter(|(_, peak)| needs_more(*peak))
+        .collect();
+    if found.len() > MOST_PHASES {
+        found.sort_by_key(|(_, peak)| std::cmp::Reverse(*peak));
+        found.truncate(MOST_PHASES);
+    }
+    found
+        .into_iter()
         .map(|(name, peak)| {
-            let end_ns = phases[name]
-                .iter()
-                .map(|one| end_of(one))
-                .max()
-                .unwrap_or(last);
-            let start_ns = phases[name].iter().map(|one| one.start_ns).min();
-            let unused = unused_cache(track, (start_ns.unwrap_or(first), end_ns), steps);
-            describe(track, name, (peak, steps), unused)
+            let spans = &phases[name];
+            let start_ns = spans.iter().map(|span| span.0).min().unwrap_or(first);
+            let end_ns = spans.iter().map(|span| span.1).max().unwrap_or(last);
+            let unused = unused_cache(track, (start_ns, end_ns), steps.peak);
+            describe(track, name, (peak, steps.peak), unused)
         })
         .collect()
+}
+
+/// The samples of a track in order of time, prepared so that the time to find the peak of a phase
+/// does not depend on the number of samples in the phase. A program may mark a phase in every step
+/// of a long run.
+struct Samples {
+    t_ns: Vec<i64>,
+    /// Bytes in live tensors at each sample; zero when unknown.
+    allocated: Vec<i64>,
+    /// The allocator's peak counter at the samples where it is higher than at all samples before;
+    /// zero at other samples. The counter may have risen at any time since the previous sample.
+    risen: Vec<i64>,
+    highest_allocated: RangeMax,
+    /// As `risen`, without the first reading of the counter, which also covers the time before the
+    /// recording.
+    highest_risen: RangeMax,
+}
+
+/// The samples outside of all phases: how many there are, and the highest memory use of steps.
+struct Outside {
+    samples: usize,
+    peak: i64,
+}
+
+impl Samples {
+    fn of(track: &Track) -> Self {
+        let order = track.in_time_order();
+        let allocated = order.iter().map(|&i| track.allocated.get(i).unwrap_or(0));
+        let allocated: Vec<i64> = allocated.collect();
+        let (mut risen, mut counter, mut first) = (Vec::new(), None, None);
+        for (index, &sample) in order.iter().enumerate() {
+            let now = track.peak.get(sample).filter(|&now| Some(now) > counter);
+            risen.push(now.unwrap_or(0));
+            counter = counter.max(now);
+            first = first.or(now.map(|_| index));
+        }
+        let mut without_first = risen.clone();
+        if let Some(first) = first {
+            without_first[first] = 0;
+        }
+        Self {
+            t_ns: order.iter().map(|&i| track.t_ns[i]).collect(),
+            highest_allocated: RangeMax::of(&allocated),
+            highest_risen: RangeMax::of(&without_first),
+            allocated,
+            risen,
+        }
+    }
+
+    /// The indices of the samples in a time span.
+    fn within(&self, (start_ns, end_ns): (i64, i64)) -> Range<usize> {
+        let start = self.t_ns.partition_point(|&at| at < start_ns);
+        let end = self.t_ns.partition_point(|&at| at <= end_ns);
+        start..end.max(start)
+    }
+
+    /// The highest memory use in any of the spans of a phase.
+    fn highest_within(&self, spans: &[(i64, i64)]) -> i64 {
+        let highest = |&span: &(i64, i64)| {
+            let inside = self.within(span);
+            // The sample after the phase shows a rise of the counter at the end of the phase.
+            let until = (inside.end + 1).min(self.t_ns.len());
+            let risen = self.highest_risen.of_range(inside.start..until);
+            self.highest_allocated.of_range(inside).max(risen)
+        };
+        spans.iter().map(highest).max().unwrap_or(0).max(0)
+    }
+
+    /// The samples outside of all the given spans. When both a phase and steps fall into the time
+    /// since the previous sample, a rise of the peak counter counts for both.
+    fn outside<'s>(&self, spans: impl Iterator<Item = &'s (i64, i64)>) -> Outside {
+        // How many more spans contain a sample, or the time since the sample before it, than
+        // contain the previous sample.
+        let mut changes = vec![0_i64; self.t_ns.len() + 1];
+        let mut changes_of_whole = changes.clone();
+        for &span in spans {
+            let inside = self.within(span);
+            changes[inside.start] += 1;
+            changes[inside.end] -= 1;
+            let second = (inside.start + 1).min(inside.end);
+            let whole = if inside.start == 0 { 0 } else { second };
+            changes_of_whole[whole] += 1;
+            changes_of_whole[inside.end] -= 1;
+        }
+        let mut found = Outside {
+            samples: 0,
+            peak: 0,
+        };
+        let (mut covering, mut covering_whole) = (0, 0);
+        for index in 0..self.t_ns.len() {
+            covering += changes[index];
+            covering_whole += changes_of_whole[index];
+            if covering == 0 {
+                found.samples += 1;
+                found.peak = found.peak.max(self.allocated[index]);
+            }
+            if covering_whole == 0 {
+                found.peak = found.peak.max(self.risen[index]);
+            }
+        }
+        found
+    }
 }
 
 /// Bytes that the allocator keeps reserved from the end of a phase to the end of the track, minus
@@ -206,6 +274,7 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
 mod tests {
     use super::*;
     use crate::detect::tests::sketch::{gib, mib};
+    use crate::timeline::PhaseSpan;
 
     /// Creates a run of 100 samples, one per second, with an evaluation from 50 s to 55 s. The
     /// evaluation raises the allocator's peak counter and reserved memory, but its peak falls
@@ -261,5 +330,35 @@ mod tests {
         // rise.
         run.tracks[0].phases[0].end_ns = Some(52_500_000_000);
         assert_eq!(notes(&run), []);
+    }
+
+    /// The test would run for hours if the time grew with the product of samples and phases.
+    #[test]
+    fn a_phase_in_every_step_of_a_long_run_costs_no_more_than_the_samples() {
+        let count = 300_000;
+        let phases = |name: &dyn Fn(i64) -> String| {
+            let span = |second: i64| PhaseSpan {
+                name: name(second),
+                start_ns: second * 1_000_000_000 + 500_000_000,
+                end_ns: Some(second * 1_000_000_000 + 1_000_000_000),
+            };
+            (0..count).step_by(2).map(span).collect::<Vec<_>>()
+        };
+        let allocated = |i: i64| if i % 2 == 1 { gib(20) } else { gib(2) };
+        let mut run = Run {
+            tracks: vec![Track {
+                t_ns: (0..count).map(|second| second * 1_000_000_000).collect(),
+                allocated: (0..count).map(|i| Some(allocated(i))).collect(),
+                phases: phases(&|_| "forward".to_owned()),
+                ..Track::default()
+            }],
+            ..Run::default()
+        };
+        let found = notes(&run);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].phase_peak_bytes, gib(20));
+        assert_eq!(found[0].step_peak_bytes, gib(2));
+        run.tracks[0].phases = phases(&|second| format!("step {second}"));
+        assert_eq!(notes(&run).len(), MOST_PHASES);
     }
 }

@@ -6,8 +6,9 @@ use crate::stats::median;
 use crate::timeline::PhaseSpan;
 use std::collections::BTreeMap;
 
-/// A marked phase that covers more than this share of the track is not an interruption of training.
-const MAX_COVERAGE: f64 = 0.55;
+/// A marked phase that covers more than this share of the track contains the training steps, so it
+/// is neither an interruption of training nor compared with training steps.
+pub(crate) const MAX_COVERAGE: f64 = 0.55;
 /// A marked phase that recurs after fewer samples than this is part of the training step and not an
 /// interruption.
 const MIN_SAMPLES_BETWEEN: f64 = 6.0;

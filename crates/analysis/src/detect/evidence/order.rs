@@ -20,10 +20,7 @@ pub(crate) fn of(track: &Track) -> Vec<usize> {
 /// kept.
 fn by_time(track: &Track) -> Vec<usize> {
     let t = &track.t_ns;
-    let mut order: Vec<usize> = (0..t.len()).collect();
-    if !t.is_sorted() {
-        order.sort_by_key(|&i| t[i]);
-    }
+    let mut order = track.in_time_order();
     order.dedup_by(|later, earlier| {
         let same = t[*later] == t[*earlier];
         if same {
