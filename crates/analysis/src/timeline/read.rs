@@ -224,6 +224,9 @@ struct Tracks {
     by_origin: HashMap<*const Origin, usize>,
     last: Option<(*const Origin, usize)>,
     processes: BTreeMap<i64, Process>,
+    /// The phases that were entered and not left yet: for each track and scope, their indices in
+    /// [`Track::phases`].
+    open_phases: HashMap<(usize, Scope), Vec<usize>>,
     metadata: MetadataReader,
 }
 
@@ -280,21 +283,27 @@ impl Tracks {
     }
 
     fn track(&mut self, origin: &Origin) -> &mut Track {
-        let address = std::ptr::from_ref(origin);
-        let place = match self.last {
-            Some((seen, place)) if seen == address => place,
-            _ => self.place(origin, address),
-        };
-        self.last = Some((address, place));
-        &mut self.found[place]
+        let index = self.index_of(origin);
+        &mut self.found[index]
     }
 
-    fn place(&mut self, origin: &Origin, address: *const Origin) -> usize {
-        if let Some(place) = self.by_origin.get(&address) {
-            return *place;
+    /// The index of the track of an origin in `found`.
+    fn index_of(&mut self, origin: &Origin) -> usize {
+        let address = std::ptr::from_ref(origin);
+        let index = match self.last {
+            Some((seen, index)) if seen == address => index,
+            _ => self.find(origin, address),
+        };
+        self.last = Some((address, index));
+        index
+    }
+
+    fn find(&mut self, origin: &Origin, address: *const Origin) -> usize {
+        if let Some(index) = self.by_origin.get(&address) {
+            return *index;
         }
         let key = (origin.rank, origin.device_id, origin.session_id.clone());
-        let place = *self.by_key.entry(key).or_insert_with(|| {
+        let index = *self.by_key.entry(key).or_insert_with(|| {
             self.found.push(Track {
                 rank: u32::try_from(origin.rank).unwrap_or(u32::MAX),
                 device_id: origin.device_id,
@@ -309,38 +318,37 @@ impl Tracks {
             });
             self.found.len() - 1
         });
-        self.by_origin.insert(address, place);
-        place
+        self.by_origin.insert(address, index);
+        index
     }
 
     /// Opens a phase. A phase name is enough here, although stormlog 0.3.9 also requires a thread
     /// and a sequence number: if the phase were ignored, the extra memory of an evaluation would be
     /// reported as a problem.
     fn enter(&mut self, event: EventRef<'_>) {
-        let Some(name) = phase_name(&event.metadata()) else {
+        let Some(PhaseBoundary { name, scope }) = PhaseBoundary::of(&event.metadata()) else {
             return;
         };
-        let start_ns = event.timestamp_ns();
-        self.track(event.origin()).phases.push(PhaseSpan {
+        let track = self.index_of(event.origin());
+        let phases = &mut self.found[track].phases;
+        let open = self.open_phases.entry((track, scope)).or_default();
+        open.push(phases.len());
+        phases.push(PhaseSpan {
             name,
-            start_ns,
+            start_ns: event.timestamp_ns(),
             end_ns: None,
         });
     }
 
-    /// Ends a phase at the time of the event: the last open phase with the name in the event's
-    /// metadata.
+    /// Ends a phase at the time of the event: the last open phase with the scope of the event.
     fn leave(&mut self, event: EventRef<'_>) {
-        let Some(name) = phase_name(&event.metadata()) else {
+        let Some(PhaseBoundary { scope, .. }) = PhaseBoundary::of(&event.metadata()) else {
             return;
         };
-        let phases = &mut self.track(event.origin()).phases;
-        let mut open = phases
-            .iter_mut()
-            .rev()
-            .filter(|phase| phase.end_ns.is_none());
-        if let Some(phase) = open.find(|phase| phase.name == name) {
-            phase.end_ns = Some(event.timestamp_ns());
+        let track = self.index_of(event.origin());
+        let open = self.open_phases.get_mut(&(track, scope));
+        if let Some(phase) = open.and_then(Vec::pop) {
+            self.found[track].phases[phase].end_ns = Some(event.timestamp_ns());
         }
     }
 
@@ -441,11 +449,33 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
     mark
 }
 
-/// The name of the phase in the metadata of an enter or exit event.
-fn phase_name(metadata: &Map) -> Option<String> {
-    let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
-    let name = scope.get("name").or(scope.list("path").last())?.as_text()?;
-    (!name.is_blank()).then(|| name.to_str_lossy().into_owned())
+/// What an event says about the phase that it enters or leaves.
+struct PhaseBoundary {
+    name: String,
+    scope: Scope,
+}
+
+/// What identifies a phase between the events that enter and leave it.
+#[derive(PartialEq, Eq, Hash)]
+enum Scope {
+    /// The recorded id of one pass through a phase. Two threads may be in phases of the same name.
+    Id(Text),
+    /// The name of the phase, when no id was recorded.
+    Name(String),
+}
+
+impl PhaseBoundary {
+    fn of(metadata: &Map) -> Option<Self> {
+        let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
+        let name = scope.get("name").or(scope.list("path").last())?.as_text()?;
+        let name = (!name.is_blank()).then(|| name.to_str_lossy().into_owned())?;
+        let id = scope.get("scope_id").and_then(Value::as_text);
+        let id = id.filter(|id| !id.is_blank()).cloned();
+        Some(Self {
+            scope: id.map_or_else(|| Scope::Name(name.clone()), Scope::Id),
+            name,
+        })
+    }
 }
 
 impl Track {
@@ -548,6 +578,40 @@ mod tests {
             phases,
             [("evaluation", 1, Some(3)), ("checkpoint", 4, None)]
         );
+    }
+
+    fn scope(name: &str, id: &str) -> Vec<u8> {
+        format!(r#"{{"phase_scope": {{"name": "{name}", "scope_id": "{id}"}}}}"#).into()
+    }
+
+    #[test]
+    fn phases_of_one_name_are_matched_by_their_scopes() {
+        let events = [
+            event(1, "phase_enter", &scope("load", "a")),
+            event(2, "phase_enter", &scope("load", "b")),
+            event(3, "phase_exit", &scope("load", "a")),
+            event(4, "phase_exit", &scope("load", "unknown")),
+            event(5, "sample", b"{}"),
+        ];
+        let (tracks, _) = tracks(&Events::from_events(&events));
+        let ends: Vec<Option<i64>> = tracks[0].phases.iter().map(|one| one.end_ns).collect();
+        assert_eq!(ends, [Some(3), None]);
+    }
+
+    /// The test would run for hours if each exit searched through all phases.
+    #[test]
+    fn exits_without_an_enter_cost_no_more_than_other_events() {
+        let count = 100_000;
+        let named = |name: &str| format!(r#"{{"phase_scope": {{"name": "{name}"}}}}"#);
+        let (known, unknown) = (named("known"), named("unknown"));
+        let mut events: Vec<Event> = (0..count)
+            .flat_map(|i| [(2 * i, "phase_enter"), (2 * i + 1, "phase_exit")])
+            .map(|(at, kind)| event(at, kind, known.as_bytes()))
+            .collect();
+        events.extend((0..count).map(|i| event(3 * count + i, "phase_exit", unknown.as_bytes())));
+        let (tracks, _) = tracks(&Events::from_events(&events));
+        let phases = &tracks[0].phases;
+        assert!(phases.len() == 100_000 && phases.iter().all(|one| one.end_ns.is_some()));
     }
 
     #[test]
