@@ -364,6 +364,18 @@ mod tests {
     }
 
     #[test]
+    fn huge_numbers_of_samples_do_not_overflow() {
+        let mut huge = side();
+        huge.profile.ranks[0].samples = usize::try_from(i64::MAX).unwrap();
+        huge.profile.ranks = vec![huge.profile.ranks[0].clone(); 3];
+        for (device_id, rank) in (0..).zip(&mut huge.profile.ranks) {
+            rank.device_id = device_id;
+        }
+        let read = read(&baseline_text(&huge)).unwrap().unwrap();
+        assert_eq!(read.profile.samples(), usize::MAX);
+    }
+
+    #[test]
     fn keys_of_a_later_program_are_tolerated() {
         let text = baseline_text(&side());
         let text = text.replacen("\"levels\": {", "\"levels\": {\"mood\": 3, ", 1);

@@ -59,7 +59,9 @@ impl Profile {
     /// Number of samples of all ranks.
     #[must_use]
     pub fn samples(&self) -> usize {
-        self.ranks.iter().map(|rank| rank.samples).sum()
+        let samples = self.ranks.iter().map(|rank| rank.samples);
+        // A baseline may come from an untrusted source and contain any numbers.
+        samples.fold(0, usize::saturating_add)
     }
 
     /// Removes all ranks but one from the profile, with their findings; findings of the whole run

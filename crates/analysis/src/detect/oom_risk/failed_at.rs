@@ -62,7 +62,8 @@ pub(super) fn held(mark: &OomMark) -> String {
 /// One text per memory category, such as `activations 61.0 GiB (the autograd graph of local `loss`
 /// ...)`.
 fn by_category(failure: &Failure) -> Vec<String> {
-    let all: i64 = failure.categories.iter().map(|(_, bytes)| bytes).sum();
+    let sizes = failure.categories.iter().map(|(_, bytes)| *bytes);
+    let all = sizes.fold(0, i64::saturating_add);
     let is_worth = |bytes: i64| float(bytes) >= WORTH_NAMING * float(all);
     let shown = failure
         .categories
@@ -106,12 +107,14 @@ pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
     if mark.site.is_none() && failure.holders.is_empty() {
         return None;
     }
-    let named: i64 = if failure.categories.is_empty() {
-        failure.holders.iter().map(|one| one.bytes).sum()
+    // The numbers may come from an untrusted recording, so their sum may be too large for an `i64`.
+    let named = if failure.categories.is_empty() {
+        let holders = failure.holders.iter();
+        holders.fold(0_i64, |sum, one| sum.saturating_add(one.bytes))
     } else {
         let named = failure.categories.iter();
         let named = named.filter(|(category, _)| category != "unnamed");
-        named.map(|(_, bytes)| bytes).sum()
+        named.fold(0_i64, |sum, (_, bytes)| sum.saturating_add(*bytes))
     };
     let all = failure.allocated_bytes.unwrap_or(0).max(named);
     let largest = failure.holders.first();
@@ -211,6 +214,24 @@ mod tests {
         assert!(
             held(&mark).starts_with("; held by: the autograd graph of `loss` 50.0 GiB, `model`")
         );
+    }
+
+    #[test]
+    fn sums_of_untrusted_numbers_do_not_overflow() {
+        let mut mark = mark();
+        let failure = mark.failure.as_mut().unwrap();
+        failure
+            .categories
+            .iter_mut()
+            .for_each(|one| one.1 = i64::MAX);
+        failure
+            .holders
+            .iter_mut()
+            .for_each(|one| one.bytes = i64::MAX);
+        assert_eq!(cause(&mark).unwrap().attributed_bytes, i64::MAX);
+        assert!(held(&mark).contains("activations"));
+        mark.failure.as_mut().unwrap().categories.clear();
+        assert_eq!(cause(&mark).unwrap().attributed_bytes, i64::MAX);
     }
 
     #[test]
