@@ -6,7 +6,7 @@ use stormlog_format::{EventType, Text, Value, metadata_keys};
 
 use crate::columns::Events;
 use crate::loose::LooseEvent;
-use crate::phases::{PhaseReplay, PhaseSpan, path_text};
+use crate::phases::{PhaseReplay, ScopeSpan, path_text};
 
 /// An event at one time, or a phase between two times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,7 +38,7 @@ pub enum Subject {
         event_type: Text,
     },
     /// A phase, with its time span.
-    Phase(PhaseSpan),
+    Phase(ScopeSpan),
 }
 
 /// Creates the markers of loaded events.

@@ -19,10 +19,11 @@ pub use boundary::{Action, Boundary, ScopeRecord};
 
 use crate::columns::{EventRef, Events};
 
-/// The time between entering a phase and leaving it.
+/// One pass of a thread through a phase: the time between entering the phase and leaving it, in the
+/// model of stormlog 0.3.9. Detectors read [`crate::timeline::PhaseSpan`] instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
-pub struct PhaseSpan {
+pub struct ScopeSpan {
     pub session_id: Text,
     pub rank: i64,
     pub thread_id: i64,
@@ -36,7 +37,7 @@ pub struct PhaseSpan {
     pub synthetic_end: bool,
 }
 
-impl PhaseSpan {
+impl ScopeSpan {
     /// The metadata of the marker that shows this span.
     pub fn metadata(&self) -> Map {
         let mut metadata = Map::new();
@@ -51,7 +52,7 @@ impl PhaseSpan {
 }
 
 /// Phase spans in groups, one group for each session and rank.
-pub type SpanGroups = Vec<((Text, i64), Vec<PhaseSpan>)>;
+pub type SpanGroups = Vec<((Text, i64), Vec<ScopeSpan>)>;
 
 /// All phases in the given events, grouped by session and rank.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +123,7 @@ impl PhaseReplay {
     }
 
     /// The phase spans of a session, for one rank or all ranks.
-    pub fn spans_for(&self, session_id: &Text, rank: Option<i64>) -> Vec<&PhaseSpan> {
+    pub fn spans_for(&self, session_id: &Text, rank: Option<i64>) -> Vec<&ScopeSpan> {
         let wanted = self.groups.iter().filter(|((session, of_rank), _)| {
             session == session_id && rank.is_none_or(|rank| rank == *of_rank)
         });
@@ -135,7 +136,7 @@ impl PhaseReplay {
         timestamp_ns: i64,
         session_id: &Text,
         rank: Option<i64>,
-    ) -> Vec<&PhaseSpan> {
+    ) -> Vec<&ScopeSpan> {
         let mut spans = self.spans_for(session_id, rank);
         spans.retain(|span| span.start_ns <= timestamp_ns && timestamp_ns <= span.end_ns);
         spans
@@ -211,7 +212,7 @@ impl Replay {
     /// event come first, as in stormlog 0.3.9. The order matters when spans of several groups have
     /// the same sequence number: attribution then prefers the span of the earlier group.
     fn finish(self) -> SpanGroups {
-        let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
+        let mut groups: Vec<((Text, i64), Vec<ScopeSpan>)> = self
             .groups
             .into_iter()
             .filter(|group| !group.boundaries.is_empty())
@@ -219,7 +220,7 @@ impl Replay {
             .filter(|(_, spans)| !spans.is_empty())
             .collect();
         groups.sort_by(|(a, a_spans), (b, b_spans)| {
-            let only_open = |spans: &[PhaseSpan]| spans.iter().all(|span| span.synthetic_end);
+            let only_open = |spans: &[ScopeSpan]| spans.iter().all(|span| span.synthetic_end);
             (only_open(a_spans), a).cmp(&(only_open(b_spans), b))
         });
         groups
@@ -227,7 +228,7 @@ impl Replay {
 }
 
 impl Group {
-    fn spans(mut self) -> Vec<PhaseSpan> {
+    fn spans(mut self) -> Vec<ScopeSpan> {
         self.boundaries.sort_by(|(a_ns, a), (b_ns, b)| {
             (a_ns, a.scope.sequence, &a.scope.scope_id).cmp(&(
                 b_ns,
@@ -238,7 +239,7 @@ impl Group {
         let mut open: Vec<(i64, Vec<(i64, ScopeRecord)>)> = Vec::new();
         let mut spans = Vec::new();
         let (session_id, rank, last_ns) = (self.session_id, self.rank, self.last_ns);
-        let span = |(start_ns, scope): (i64, ScopeRecord), end_ns: i64, synthetic_end| PhaseSpan {
+        let span = |(start_ns, scope): (i64, ScopeRecord), end_ns: i64, synthetic_end| ScopeSpan {
             session_id: session_id.clone(),
             rank,
             thread_id: scope.thread_id,

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use stormlog_analysis::loose::LooseEvent;
 use stormlog_analysis::phases::{
-    self, Action, Boundary, PhaseAttribution, PhaseOrigin, PhaseSpan, Resolution,
+    self, Action, Boundary, PhaseAttribution, PhaseOrigin, Resolution, ScopeSpan,
 };
 use stormlog_format::Text;
 
@@ -184,8 +184,8 @@ pub(crate) fn attribute_phase<'py>(
     origin_thread_id: Option<&Bound<'py, PyAny>>,
     origin_phase_scope_id: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let spans: Vec<PhaseSpan> = spans.iter().map(span_of).collect::<PyResult<_>>()?;
-    let active: Vec<&PhaseSpan> = spans.iter().collect();
+    let spans: Vec<ScopeSpan> = spans.iter().map(span_of).collect::<PyResult<_>>()?;
+    let active: Vec<&ScopeSpan> = spans.iter().collect();
     let origin = origin(origin_thread_id, origin_phase_scope_id)?;
     let found = phases::attribute(&active, &origin);
     found
@@ -242,7 +242,7 @@ fn session_and_rank(
     }
 }
 
-fn span_fields<'py>(py: Python<'py>, span: &PhaseSpan) -> PyResult<SpanFields<'py>> {
+fn span_fields<'py>(py: Python<'py>, span: &ScopeSpan) -> PyResult<SpanFields<'py>> {
     Ok((
         text_to_python(py, &span.session_id)?.into_any(),
         span.rank,
@@ -262,9 +262,9 @@ pub(crate) fn path<'py>(py: Python<'py>, path: &[Text]) -> PyResult<Bound<'py, P
     PyTuple::new(py, names.collect::<PyResult<Vec<_>>>()?)
 }
 
-fn span_of(span: &Bound<'_, PyAny>) -> PyResult<PhaseSpan> {
+fn span_of(span: &Bound<'_, PyAny>) -> PyResult<ScopeSpan> {
     let path = span.getattr("path")?.try_iter()?;
-    Ok(PhaseSpan {
+    Ok(ScopeSpan {
         session_id: text(&span.getattr("session_id")?)?,
         rank: span.getattr("rank")?.extract()?,
         thread_id: span.getattr("thread_id")?.extract()?,

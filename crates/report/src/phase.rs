@@ -2,7 +2,7 @@
 //! the end of each phase.
 
 use stormlog_analysis::LoadedSession;
-use stormlog_analysis::phases::{PhaseReplay, PhaseSpan, path_text};
+use stormlog_analysis::phases::{PhaseReplay, ScopeSpan, path_text};
 use stormlog_format::Text;
 
 use crate::label::clean;
@@ -39,7 +39,7 @@ pub fn phases_of(sessions: &[&LoadedSession]) -> Vec<Phase> {
     phases
 }
 
-fn phase(span: &PhaseSpan) -> Phase {
+fn phase(span: &ScopeSpan) -> Phase {
     let name = span.path.last().map(Text::to_str_lossy);
     Phase {
         start_ns: span.start_ns,

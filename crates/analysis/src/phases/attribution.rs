@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 use stormlog_format::{Map, Text, Value};
 
-use super::PhaseSpan;
+use super::ScopeSpan;
 
 /// Whether an event belongs to exactly one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub fn path_text(path: &[Text]) -> Text {
 }
 
 /// The phase of an event whose time lies in the given phase spans.
-pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAttribution> {
+pub fn attribute(active: &[&ScopeSpan], origin: &PhaseOrigin) -> Option<PhaseAttribution> {
     if active.is_empty() {
         return None;
     }
@@ -131,7 +131,7 @@ pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAtt
             return Some(unique(span, PhaseSource::ThreadLocal));
         }
     }
-    let mut threads: BTreeMap<i64, Vec<&PhaseSpan>> = BTreeMap::new();
+    let mut threads: BTreeMap<i64, Vec<&ScopeSpan>> = BTreeMap::new();
     for span in active {
         threads.entry(span.thread_id).or_default().push(span);
     }
@@ -140,7 +140,7 @@ pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAtt
     let mut conflict = false;
     for spans in threads.into_values() {
         let depth = spans.iter().map(|span| span.path.len()).max();
-        let deepest: Vec<&PhaseSpan> = spans
+        let deepest: Vec<&ScopeSpan> = spans
             .into_iter()
             .filter(|span| Some(span.path.len()) == depth)
             .collect();
@@ -168,7 +168,7 @@ pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAtt
 }
 
 /// The phase span that was entered last. Of spans with equal sequence numbers, the first counts.
-fn latest<'a>(spans: impl Iterator<Item = &'a PhaseSpan>) -> Option<&'a PhaseSpan> {
+fn latest<'a>(spans: impl Iterator<Item = &'a ScopeSpan>) -> Option<&'a ScopeSpan> {
     spans.reduce(|best, span| {
         if span.sequence > best.sequence {
             span
@@ -178,7 +178,7 @@ fn latest<'a>(spans: impl Iterator<Item = &'a PhaseSpan>) -> Option<&'a PhaseSpa
     })
 }
 
-fn unique(span: &PhaseSpan, source: PhaseSource) -> PhaseAttribution {
+fn unique(span: &ScopeSpan, source: PhaseSource) -> PhaseAttribution {
     let path = path_text(&span.path);
     PhaseAttribution {
         resolution: Resolution::Unique,
