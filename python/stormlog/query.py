@@ -430,8 +430,9 @@ class QueryStore:
     ) -> list[StormlogIssue]:
         """The issues, most severe and latest first.
 
-        With ``include_findings`` the findings of Stormlog's own detectors are included. Each kind
-        of finding is a kind of issue: ``allocator_leak``, ``hidden_drift`` and so on.
+        With ``include_findings`` the memory is judged by Stormlog's own detectors, and each kind
+        of finding is a kind of issue: ``allocator_leak``, ``hidden_drift`` and so on. Without it,
+        hidden memory is judged by the rules of stormlog 0.3.9 (``hidden_memory_anomaly``).
         """
         overrides = [] if state_overrides is None else list(state_overrides.items())
         rows = self._core.issues(_wanted(filters), overrides, include_findings)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from stormlog import analyze
+from stormlog import analyze, query
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "fixtures" / "recordings"
@@ -101,6 +101,12 @@ def test_a_clean_program_is_silent(name: str) -> None:
     loud = [finding["explanation"] for finding in findings if finding["severity"] in judge.LOUD]
     assert loud == []
     assert judgement.wrong == []
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_program_has_no_issue(name: str) -> None:
+    issues = query.open([RECORDINGS / name]).list_issues(include_findings=True)
+    assert [issue.title for issue in issues if issue.severity in judge.LOUD] == []
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTY if name not in KNOWN_MISSES])

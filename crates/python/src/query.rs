@@ -209,9 +209,12 @@ impl QueryStore {
 }
 
 impl QueryStore {
+    /// All issues about which a decision can be stored: those with and without findings.
     fn all_issues(&self) -> Vec<issue::Issue> {
         let filter = issue::IssueFilter::default();
-        self.0.issues_with_findings(&filter, &HashMap::new())
+        let mut issues = self.0.issues_with_findings(&filter, &HashMap::new());
+        issues.extend(self.0.hidden_memory_anomalies());
+        issues
     }
 }
 

@@ -165,7 +165,9 @@ impl Store {
         wanted(self.gather(None), filter, states)
     }
 
-    /// Like [`issues`](Self::issues), with the findings of Stormlog's own detectors added.
+    /// Like [`issues`](Self::issues), but the memory of the sessions is judged by Stormlog's own
+    /// detectors alone. The rules of stormlog 0.3.9 for hidden memory are left out, because they
+    /// report anomalies of most runs that have no problem.
     pub fn issues_with_findings(
         &self,
         filter: &IssueFilter,
@@ -185,8 +187,17 @@ impl Store {
         wanted(self.gather(Some(&report.runs)), filter, states)
     }
 
-    /// Gathers all issues. If `reports` is given, the findings of Stormlog's own detectors are
-    /// included; a run that has a report in `reports` is not analysed again.
+    /// The anomalies of hidden memory that the rules of stormlog 0.3.9 find, as issues.
+    pub fn hidden_memory_anomalies(&self) -> Vec<Issue> {
+        let mut found = Gathering::default();
+        self.gather_anomalies(&mut found);
+        found.finish()
+    }
+
+    /// Gathers the issues that events and bundles report, and those that judge the memory of the
+    /// sessions: the findings of Stormlog's own detectors if `reports` is given, otherwise the
+    /// anomalies that stormlog 0.3.9 finds. A run that has a report in `reports` is not analysed
+    /// again.
     fn gather(&self, reports: Option<&[RunReport]>) -> Vec<Issue> {
         let events = self.events_that_may_be_trouble();
         let mut found = Gathering::default();
@@ -200,20 +211,20 @@ impl Store {
         for (subject, evidence) in reported {
             found.add_event(subject, evidence);
         }
-        if let Some(anomalies) = self.given_anomalies() {
-            for issue in anomalies {
-                found.add_issue(issue.clone());
-            }
-        } else {
-            self.gather_anomalies(&mut found);
-        }
-        if let Some(reports) = reports {
-            self.gather_findings(reports, &mut found);
+        match reports {
+            Some(reports) => self.gather_findings(reports, &mut found),
+            None => self.gather_anomalies(&mut found),
         }
         found.finish()
     }
 
     fn gather_anomalies(&self, found: &mut Gathering<'_>) {
+        if let Some(anomalies) = self.given_anomalies() {
+            for issue in anomalies {
+                found.add_issue(issue.clone());
+            }
+            return;
+        }
         for (index, source) in self.catalog().sources.iter().enumerate() {
             let sessions = &self.loaded(index).sessions;
             let hits: Vec<Vec<Hit<'_>>> = sessions

@@ -368,7 +368,10 @@ impl Cluster<'_> {
 
     fn issues(&self, derived: &mut Derived, index: &Index<'_>, store: &Store, report: &Report) {
         let (all, no_states) = (IssueFilter::default(), std::collections::HashMap::new());
-        for issue in store.issues_of_report(report, &all, &no_states) {
+        let mut issues = store.issues_of_report(report, &all, &no_states);
+        // `query issues` lists the anomalies that stormlog 0.3.9 finds.
+        issues.extend(store.hidden_memory_anomalies());
+        for issue in issues {
             let first = issue.affected_sessions.first().map(ToString::to_string);
             let seen = issue
                 .first_seen_ns
