@@ -16,7 +16,7 @@ use super::diagnostics::Diagnostics;
 use super::error::SinkError;
 use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::thinning::thinner::Thinner;
-use super::writer::{Flush, Writer};
+use super::writer::{Flush, Writer, sync};
 use crate::kept_file::KeptFile;
 use crate::thread;
 
@@ -56,6 +56,14 @@ struct State {
 /// The least time that the flushing thread sleeps between two flushes, even when the next flush is
 /// due.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
+
+impl State {
+    fn end_sync(&mut self, failed: Vec<Arc<KeptFile>>) {
+        if let Some(writer) = &mut self.writer {
+            writer.end_sync(failed);
+        }
+    }
+}
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -310,7 +318,7 @@ fn flush_in_background(shared: &Shared) {
         let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
         if writer.thins() {
             drop(state);
-            sync(&unsynced);
+            let failed = sync(unsynced);
             let pause = thinner.work(&mut |work| {
                 if let Some(writer) = &mut shared.lock().writer {
                     work(writer);
@@ -318,14 +326,16 @@ fn flush_in_background(shared: &Shared) {
             });
             sleep = pause.map_or(sleep, |pause| sleep.min(pause));
             state = shared.lock();
+            state.end_sync(failed);
         } else if unsynced.is_empty() {
             // If the next flush is due soon, the flushing thread wakes up by itself and needs no
             // signal.
             state.is_asleep = !writer.is_behind();
         } else {
             drop(state);
-            sync(&unsynced);
+            let failed = sync(unsynced);
             state = shared.lock();
+            state.end_sync(failed);
         }
         if state.stop {
             break;
@@ -342,12 +352,4 @@ fn flush_in_background(shared: &Shared) {
     }
     thinner.stop(state.writer.as_mut());
     state.has_thread = false;
-}
-
-fn sync(files: &[Arc<KeptFile>]) {
-    for file in files {
-        // If writing the file to disk fails, the next flush finds out whether the disk still
-        // accepts writes.
-        let _ = file.sync_data();
-    }
 }

@@ -20,6 +20,7 @@ use stormlog_format::{
 
 use self::manifest_pace::ManifestState;
 use self::unsynced::Unsynced;
+pub(crate) use self::unsynced::sync;
 use super::clock::{new_session, now_ns};
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
@@ -384,13 +385,36 @@ impl Writer {
     /// [`Flush::IfDue`], nothing is done before a flush is due, and the manifest may be updated
     /// later by [`tick`](Self::tick).
     pub(crate) fn flush(&mut self, flush: Flush) -> Result<(), SinkError> {
-        if self.unflushed_events() == 0 || (flush == Flush::IfDue && !self.is_due()) {
+        let is_needed = match flush {
+            Flush::IfDue => self.unflushed_events() > 0 && self.is_due(),
+            Flush::Early => self.unflushed_events() > 0,
+            Flush::Now => self.unflushed_events() > 0 || self.is_behind(),
+        };
+        if !is_needed {
             return Ok(());
         }
         self.check_claim()?;
-        let result = self.write_buffer(flush);
+        let result = if flush == Flush::Now {
+            self.write_to_disk()
+        } else {
+            self.write_buffer(flush)
+        };
         self.note(&result);
         result
+    }
+
+    /// Writes the buffered lines, waits until all segments are on disk, and updates the manifest.
+    fn write_to_disk(&mut self) -> Result<(), SinkError> {
+        if self.unflushed_events() > 0 {
+            self.write_buffer(Flush::Now)?;
+        }
+        self.unsynced
+            .sync()
+            .map_err(SinkError::io("write to", &self.directory))?;
+        if self.manifest.stale {
+            self.write_manifest(Durability::System)?;
+        }
+        Ok(())
     }
 
     /// Writes buffered lines to the segment before their flush is due. The first events of a
@@ -453,19 +477,15 @@ impl Writer {
             return Ok(());
         }
         self.early_events = 0;
-        if flush == Flush::Now {
-            file.sync_data()
-                .map_err(SinkError::io("write to", &self.directory))?;
-        } else {
-            self.unsynced.add(file);
-        }
+        self.unsynced.add(file);
         if is_full {
             self.close_segment();
             self.counts.rollover_count += 1;
         }
         self.prune();
         self.manifest.stale = true;
-        if flush == Flush::Now || self.may_write_manifest() {
+        // A flush that waits for the disk updates the manifest after the wait.
+        if flush != Flush::Now && self.may_write_manifest() {
             self.write_manifest(Durability::System)?;
         }
         Ok(())
@@ -546,7 +566,8 @@ impl Writer {
     }
 
     /// Performs what is due: a flush, or the replacement of a manifest that was delayed. The
-    /// segments that are returned are not yet on disk; the caller syncs them.
+    /// segments that are returned are not yet on disk; the caller syncs them and passes those whose
+    /// sync failed to [`end_sync`](Self::end_sync).
     pub(crate) fn tick(&mut self) -> Result<Vec<Arc<KeptFile>>, SinkError> {
         if self.is_backing_off() || !self.claim.holds() {
             return Ok(Vec::new());
@@ -555,12 +576,19 @@ impl Writer {
             let result = self.write_buffer(Flush::IfDue);
             self.note(&result);
             result?;
-        } else if self.manifest.stale {
+        } else if self.manifest.stale || self.failure.is_some() {
+            // If only a sync has failed, the manifest shows whether the disk accepts writes again.
             let result = self.write_manifest(Durability::System);
             self.note(&result);
             result?;
         }
         Ok(self.unsynced.take_due())
+    }
+
+    /// Ends the sync of the segments that [`tick`](Self::tick) returned; the segments whose sync
+    /// failed are synced again later.
+    pub(crate) fn end_sync(&mut self, failed: Vec<Arc<KeptFile>>) {
+        self.unsynced.end_sync(failed);
     }
 
     /// Whether [`tick`](Self::tick) will soon have a manifest to write or a segment to sync.
@@ -616,20 +644,17 @@ impl Writer {
     /// Writes buffered lines and closes the segment; the session continues in a new segment.
     pub(crate) fn seal(&mut self) -> Result<(), SinkError> {
         self.flush(Flush::Now)?;
-        if let Some(open) = &self.open {
-            self.unsynced.add(open.file());
-        }
-        for file in self.unsynced.take() {
-            file.sync_data()
-                .map_err(SinkError::io("write to", &self.directory))?;
-        }
+        self.seal_segment();
+        Ok(())
+    }
+
+    fn seal_segment(&mut self) {
         self.open = None;
         if let Some(last) = self.segments.last_mut()
             && (self.active.is_none() || last.session_id == self.active)
         {
             last.closed = true;
         }
-        Ok(())
     }
 
     fn end_session(&mut self, status: SessionStatus) -> Result<(), SinkError> {
@@ -672,7 +697,13 @@ impl Writer {
         self.filtered_bytes = 0;
         self.observations.clear();
         self.reserve = None;
-        self.seal()?;
+        // Lines that were written early are not synced yet. If the sync fails, the session ends
+        // nevertheless.
+        if let Some(open) = &self.open {
+            self.unsynced.add(open.file());
+        }
+        let _ = self.unsynced.sync();
+        self.seal_segment();
         self.end_session(status)
     }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a test prints why it is skipped")]
 
 mod background;
+mod broken_disk;
 mod bundle;
 mod crash;
 mod events;

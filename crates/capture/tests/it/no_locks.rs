@@ -52,10 +52,10 @@ fn recorder() {
     sink.close(SessionStatus::Completed).unwrap();
 }
 
-/// Compiles the library; `None` without a C compiler.
-pub(crate) fn library(folder: &Path) -> Option<PathBuf> {
-    let library = folder.join("no_locks.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/no_locks.c");
+/// Compiles the library with this name; `None` without a C compiler.
+pub(crate) fn library(folder: &Path, name: &str) -> Option<PathBuf> {
+    let library = folder.join(name).with_extension("so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/{name}.c"));
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])
         .args([&library, &source])
@@ -127,7 +127,7 @@ fn recorded(directory: &Path) -> Vec<(SessionStatus, i64)> {
 #[test]
 fn a_directory_without_locks_has_one_writer() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(library) = library(folder.path()) else {
+    let Some(library) = library(folder.path(), "no_locks") else {
         println!("skipped: there is no C compiler");
         return;
     };
@@ -175,7 +175,7 @@ fn a_directory_without_locks_has_one_writer() {
 #[test]
 fn several_writers_that_start_at_once_share_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(library) = library(folder.path()) else {
+    let Some(library) = library(folder.path(), "no_locks") else {
         println!("skipped: there is no C compiler");
         return;
     };

@@ -197,7 +197,7 @@ fn recorder_on_a_slow_disk() {
 #[test]
 fn nobody_waits_while_another_waits_for_the_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(library) = no_locks::library(folder.path()) else {
+    let Some(library) = no_locks::library(folder.path(), "no_locks") else {
         println!("skipped: there is no C compiler");
         return;
     };

@@ -13,7 +13,7 @@ use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
 use crate::store::fork::Holder;
 use crate::store::thinning::thinner::Thinner;
-use crate::store::writer::{Flush, Writer, taken_over};
+use crate::store::writer::{Flush, Writer, sync, taken_over};
 
 /// The longest time that the writing thread sleeps before it empties the queue again. A killed
 /// process loses the events in the queue, but not those that were written to a file, even if the
@@ -148,9 +148,7 @@ impl Thread<'_> {
         }
         let _ = writer.write_early();
         let unsynced = writer.tick().unwrap_or_default();
-        for file in &unsynced {
-            let _ = file.sync_data();
-        }
+        writer.end_sync(sync(unsynced));
         self.problem = writer.failure().map(str::to_owned);
         writer.idle_for().clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
     }

@@ -1,6 +1,7 @@
 //! Remembers segments whose last bytes are not yet on disk, and decides when they are written to
 //! disk (synced).
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ const MOST: usize = 16;
 #[derive(Debug)]
 pub(super) struct Unsynced {
     files: Vec<Arc<KeptFile>>,
+    /// The files that the thread of the sink syncs at the moment.
+    in_sync: Vec<Arc<KeptFile>>,
     last_taken: Instant,
 }
 
@@ -26,11 +29,13 @@ impl Unsynced {
     pub(super) fn new() -> Self {
         Self {
             files: Vec::new(),
+            in_sync: Vec::new(),
             last_taken: Instant::now(),
         }
     }
 
-    /// Adds a segment to which lines were written.
+    /// Adds a segment to which lines were written. When too many segments wait, the oldest of them
+    /// is not synced; the operating system writes it to disk when it chooses.
     pub(super) fn add(&mut self, file: Arc<KeptFile>) {
         if self.files.iter().any(|listed| Arc::ptr_eq(listed, &file)) {
             return;
@@ -38,15 +43,14 @@ impl Unsynced {
         if self.files.len() >= MOST {
             self.files.retain(has_a_name);
         }
-        // Segments beyond the limit on waiting segments are not synced; the operating system writes
-        // them to disk when it chooses.
-        if self.files.len() < MOST {
-            self.files.push(file);
+        if self.files.len() >= MOST {
+            self.files.remove(0);
         }
+        self.files.push(file);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.files.is_empty() && self.in_sync.is_empty()
     }
 
     /// How long until the next sync to disk may start.
@@ -54,22 +58,47 @@ impl Unsynced {
         PACE.saturating_sub(self.last_taken.elapsed())
     }
 
-    /// Removes and returns all waiting segments when a sync is due, without segments that were
-    /// deleted meanwhile.
+    /// When a sync is due, returns all waiting segments, without segments that were deleted
+    /// meanwhile. The caller syncs them and then calls [`end_sync`](Self::end_sync).
     pub(super) fn take_due(&mut self) -> Vec<Arc<KeptFile>> {
-        if self.is_empty() || !self.due_in().is_zero() {
+        if self.files.is_empty() || !self.due_in().is_zero() {
             return Vec::new();
         }
-        self.take()
+        self.last_taken = Instant::now();
+        self.in_sync = std::mem::take(&mut self.files);
+        self.in_sync.retain(has_a_name);
+        self.in_sync.clone()
     }
 
-    /// Removes and returns all waiting segments, even if no sync is due.
-    pub(super) fn take(&mut self) -> Vec<Arc<KeptFile>> {
-        self.last_taken = Instant::now();
-        let mut files = std::mem::take(&mut self.files);
-        files.retain(has_a_name);
-        files
+    /// Ends the sync of the segments that [`take_due`](Self::take_due) returned; those whose sync
+    /// failed wait again.
+    pub(super) fn end_sync(&mut self, failed: Vec<Arc<KeptFile>>) {
+        self.in_sync.clear();
+        for file in failed {
+            self.add(file);
+        }
     }
+
+    /// Syncs all segments now, also those whose sync is not finished. A segment whose sync fails
+    /// keeps waiting.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.last_taken = Instant::now();
+        for file in self.in_sync.clone() {
+            self.add(file);
+        }
+        self.files.retain(has_a_name);
+        while let Some(file) = self.files.last() {
+            file.sync_data()?;
+            self.files.pop();
+        }
+        Ok(())
+    }
+}
+
+/// Syncs segments to disk and returns those whose sync failed.
+pub(crate) fn sync(mut files: Vec<Arc<KeptFile>>) -> Vec<Arc<KeptFile>> {
+    files.retain(|file| file.sync_data().is_err());
+    files
 }
 
 fn has_a_name(file: &Arc<KeptFile>) -> bool {
@@ -99,7 +128,9 @@ mod tests {
             unsynced.add(file);
         }
         std::fs::remove_file(folder.path().join("1")).unwrap();
-        assert_eq!(unsynced.take().len(), 2);
+        unsynced.last_taken = Instant::now().checked_sub(PACE).unwrap();
+        assert_eq!(unsynced.take_due().len(), 2);
+        unsynced.end_sync(Vec::new());
         assert!(unsynced.is_empty());
     }
 
@@ -107,13 +138,21 @@ mod tests {
     fn pruned_segments_make_room_for_others() {
         let folder = tempfile::tempdir().unwrap();
         let mut unsynced = Unsynced::new();
-        for file in segments(&folder, MOST) {
-            unsynced.add(file);
+        let files = segments(&folder, MOST + 2);
+        for file in &files[..MOST] {
+            unsynced.add(file.clone());
         }
-        std::fs::remove_file(folder.path().join("0")).unwrap();
-        let new = File::create(folder.path().join("new")).unwrap();
-        unsynced.add(Arc::new(KeptFile::new(new).unwrap()));
-        assert_eq!(unsynced.take().len(), MOST);
+        std::fs::remove_file(folder.path().join("5")).unwrap();
+        unsynced.add(files[MOST].clone());
+        assert!(Arc::ptr_eq(&unsynced.files[0], &files[0]));
+        // No further segment was deleted, so the oldest one is not synced.
+        unsynced.add(files[MOST + 1].clone());
+        assert!(Arc::ptr_eq(&unsynced.files[0], &files[1]));
+        assert!(Arc::ptr_eq(
+            unsynced.files.last().unwrap(),
+            &files[MOST + 1]
+        ));
+        assert_eq!(unsynced.files.len(), MOST);
     }
 
     #[test]
@@ -125,5 +164,19 @@ mod tests {
         assert!(unsynced.take_due().is_empty() && unsynced.due_in() > Duration::ZERO);
         unsynced.last_taken = Instant::now().checked_sub(PACE).unwrap();
         assert_eq!(unsynced.take_due().len(), 1);
+    }
+
+    #[test]
+    fn a_segment_waits_until_its_sync_has_succeeded() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut unsynced = Unsynced::new();
+        unsynced.add(segments(&folder, 1).remove(0));
+        unsynced.last_taken = Instant::now().checked_sub(PACE).unwrap();
+        let taken = unsynced.take_due();
+        assert!(!unsynced.is_empty(), "its sync is not finished");
+        unsynced.end_sync(taken);
+        assert_eq!(unsynced.files.len(), 1);
+        unsynced.sync().unwrap();
+        assert!(unsynced.is_empty());
     }
 }
