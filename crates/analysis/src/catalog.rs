@@ -34,12 +34,13 @@ pub use listing::{ListedRun, ListedSession, Listing, RunPeaks, RunsSeen, SoFar};
 pub use names::tidy;
 pub use sink::{manifest_path, read_manifest, segment_paths, sink_names};
 pub use stamp::FilesState;
-pub use walk::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts, sinks_of_run};
+pub use walk::{
+    Artifacts, DEEPEST, artifacts_at, device_artifacts_at, find_artifacts, sinks_of_run,
+};
 
 pub(crate) use directory::{Directory, holds_other_records};
 pub(crate) use names::{
-    FileKind, directory_of, holding_folder, is_plain_lines, plain_name, plain_or_compressed,
-    resolved_manifest,
+    FileKind, directory_of, holding_folder, plain_name, plain_or_compressed, resolved_manifest,
 };
 pub(crate) use shape::Shape;
 pub(crate) use sink::{manifest_document, segments_in, settled, sink_manifest};

@@ -8,6 +8,7 @@ pub mod analyze;
 pub mod catalog;
 mod columns;
 pub mod compare;
+pub mod compression;
 pub mod detect;
 pub mod device_profile;
 mod digest;

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 use stormlog_analysis::Events;
+use stormlog_analysis::compression::Compression;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::spreadsheet::{ROW_END, protected, push_row};
 use stormlog_format::{Event, FIELDS, Value};
@@ -92,29 +92,6 @@ fn cell(value: &Value) -> String {
         Value::Null => String::new(),
         Value::Text(text) => protected(&text.to_str_lossy()).into_owned(),
         other => Writer::new(Layout::Line).to_string(other),
-    }
-}
-
-/// The compression of an output file, chosen by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
-    Gzip,
-    Zstd,
-}
-
-impl Compression {
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        let name = path.to_string_lossy().to_lowercase();
-        [Self::Gzip, Self::Zstd]
-            .into_iter()
-            .find(|compression| name.ends_with(compression.suffix()))
-    }
-
-    pub(crate) fn suffix(self) -> &'static str {
-        match self {
-            Self::Gzip => ".gz",
-            Self::Zstd => ".zst",
-        }
     }
 }
 

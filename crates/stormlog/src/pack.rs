@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use stormlog_analysis::compression::without_suffix;
 use stormlog_analysis::pack::{self, Content, HEADER, TemporaryFolder};
 use stormlog_analysis::regular_file;
 use stormlog_format::SinkNames;
@@ -127,10 +128,8 @@ fn file_name(name: &str) -> Option<&str> {
 
 fn is_of_recording(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let plain = [".gz", ".zst"]
-        .iter()
-        .find_map(|suffix| name.strip_suffix(suffix));
-    let ending = plain.unwrap_or(&name).rsplit_once('.');
+    let plain = without_suffix(&name).unwrap_or(&name);
+    let ending = plain.rsplit_once('.');
     ending.is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 

@@ -14,6 +14,8 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use stormlog_analysis::catalog::DEEPEST;
+use stormlog_analysis::compression::{Compression, without_suffix};
 use stormlog_analysis::regular_file;
 use stormlog_capture::redact::{HIDDEN, LineFilter, is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
@@ -21,14 +23,9 @@ use stormlog_format::spreadsheet::push_row;
 use stormlog_format::{Text, Value};
 use stormlog_report::escape::for_terminal;
 
-use crate::export::Compression;
-
 /// The largest size in bytes of a document, a text file, a line or a table that is checked for
 /// secrets.
 const LARGEST: u64 = 64 << 20;
-/// The deepest level of directories that is searched; deeper directories are not sent, because
-/// artifacts have few levels.
-const DEEPEST: usize = 8;
 /// The largest number of files of an artifact that are sent; further files are left out. A sink or
 /// a bundle has about ten files, and each rank of a run may have a sink and a bundle.
 const MOST_FILES: usize = 10_000;
@@ -118,6 +115,8 @@ impl Sendable {
                 return Ok(());
             } else if kind.is_dir() && depth < DEEPEST {
                 self.look_into(&entry.path(), &format!("{name}/"), copies, depth + 1)?;
+            } else if kind.is_dir() {
+                self.leave_out(&name, "folders are nested too deep");
             } else if kind.is_file() {
                 self.look_at(&entry.path(), &name, copies)?;
             } else {
@@ -133,7 +132,11 @@ impl Sendable {
         let folder = copies.folder.join(self.files.len().to_string());
         let name = self.free_name(names::harmless(name));
         let copy = folder.join(name.rsplit('/').next().unwrap_or(&name));
-        let search = Search { file, copy: &copy };
+        let search = Search {
+            file,
+            copy: &copy,
+            format: Format::of_name(file),
+        };
         match search.run()? {
             Looked::Clean => self.files.push((name, file.to_path_buf())),
             Looked::Copied => self.files.push((name, copy.clone())),
@@ -184,22 +187,50 @@ enum Looked {
 struct Search<'a> {
     file: &'a Path,
     copy: &'a Path,
+    format: Format,
+}
+
+/// How the text of a file is divided, according to the file's name without `.gz` or `.zst`.
+#[derive(Clone, Copy)]
+enum Format {
+    /// One JSON record per line.
+    Lines,
+    /// A CSV table.
+    Table,
+    /// A JSON document.
+    Json,
+    /// Any other text, or a binary file.
+    Other,
+}
+
+impl Format {
+    fn of_name(file: &Path) -> Self {
+        let name = file.file_name().unwrap_or_default();
+        let name = name.to_string_lossy().to_lowercase();
+        let plain = without_suffix(&name).unwrap_or(&name);
+        match plain.rsplit_once('.') {
+            Some((_, "jsonl" | "ndjson")) => Self::Lines,
+            Some((_, "csv")) => Self::Table,
+            Some((_, "json")) => Self::Json,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl Search<'_> {
     fn run(&self) -> io::Result<Looked> {
-        match Compression::of(self.file) {
+        match Compression::of(&mut regular_file::open(self.file)?)? {
             Some(compression) => compressed::search(self, compression),
             None => self.run_plain(),
         }
     }
 
     fn run_plain(&self) -> io::Result<Looked> {
-        let extension = self.file.extension().and_then(|name| name.to_str());
-        match extension.map(str::to_ascii_lowercase).as_deref() {
-            Some("jsonl" | "ndjson") => self.lines(),
-            Some("csv") => self.table(),
-            extension => self.document(extension == Some("json")),
+        match self.format {
+            Format::Lines => self.lines(),
+            Format::Table => self.table(),
+            Format::Json => self.document(true),
+            Format::Other => self.document(false),
         }
     }
 

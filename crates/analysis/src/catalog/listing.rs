@@ -15,9 +15,8 @@ use super::names::{holding_folder, plain_or_compressed, tidy};
 use super::sink::settled;
 use super::stamp::Stamp;
 use super::walk::{Place, Scope, walk_with};
-use crate::load::BUNDLE_SINK;
+use crate::load::{BUNDLE_SINK, open_beside};
 use crate::query::{Surroundings, effective_status};
-use crate::regular_file;
 use crate::rollups::read_totals;
 use crate::timeline::{GroupedBy, Program, Recorded, group, program_of_start, run_id_of_start};
 
@@ -391,9 +390,13 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
 /// Reads the start event of a session from the first line of its first segment; `None` if that
 /// segment was deleted.
 fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
-    let file = regular_file::open_inside(sink, file).ok()?;
+    let source = open_beside(sink, file).ok()?;
     let mut head = Vec::new();
-    file.take(LONGEST_START).read_to_end(&mut head).ok()?;
+    source
+        .reader
+        .take(LONGEST_START)
+        .read_to_end(&mut head)
+        .ok()?;
     let line = &head[..memchr::memchr(b'\n', &head)?];
     let event = event_of(line).ok()??;
     if event.session_id != *session_id {
@@ -698,6 +701,23 @@ mod tests {
         assert_eq!(listed.status, SessionStatus::Interrupted);
         let devices: Vec<_> = listed.sessions.iter().map(|one| one.device_id).collect();
         assert_eq!(devices, [Some(-1), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn a_compressed_first_segment_names_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ordinary, completed) = (SinkNames::Ordinary, SessionStatus::Completed);
+        let summary = session("a", 0, completed, 10);
+        sink(folder.path(), ordinary, summary, r#"{"run_id": "r1"}"#);
+        let segment = folder.path().join(ordinary.segment(1));
+        let lines = std::fs::read(&segment).unwrap();
+        std::fs::remove_file(&segment).unwrap();
+        let compressed = folder.path().join(ordinary.segment(1) + ".zst");
+        std::fs::write(compressed, zstd::encode_all(&*lines, 1).unwrap()).unwrap();
+        let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
+        let seen = listing.refresh(&here(100 * SECOND));
+        assert_eq!(seen.runs[0].id, "r1");
+        assert_eq!(seen.runs[0].sessions[0].device_id, Some(0));
     }
 
     #[test]

@@ -5,10 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use stormlog_format::SinkNames;
 
 use super::sink::sink_manifest;
+use crate::compression::{with_suffixes, without_suffix};
 use crate::load::rank_in_name;
-
-/// Suffixes in the names of compressed files that can be read, for gzip and Zstandard.
-const COMPRESSED: [&str; 2] = [".gz", ".zst"];
 
 /// `.json` and `.csv` files hold events only if their name contains one of these words, as in
 /// stormlog 0.3.9.
@@ -58,27 +56,13 @@ pub(crate) fn plain_name(path: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .to_lowercase();
-    without_compression(&name).unwrap_or(&name).to_owned()
-}
-
-/// The name without `.gz` or `.zst`; `None` if the name has no such suffix.
-pub(super) fn without_compression(name: &str) -> Option<&str> {
-    COMPRESSED
-        .iter()
-        .find_map(|suffix| name.strip_suffix(suffix))
-}
-
-/// The names under which a file may be stored: its plain name, then the names with the suffixes of
-/// compressed files.
-pub(super) fn with_compressed(name: &str) -> impl Iterator<Item = String> + '_ {
-    let suffixes = std::iter::once("").chain(COMPRESSED);
-    suffixes.map(move |suffix| format!("{name}{suffix}"))
+    without_suffix(&name).unwrap_or(&name).to_owned()
 }
 
 /// The path of the file with a given name in a directory, or of its compressed copy; `None` if
 /// neither exists.
 pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBuf> {
-    let mut files = with_compressed(name).map(|name| directory.join(name));
+    let mut files = with_suffixes(name).map(|name| directory.join(name));
     // Entries other than regular files are found too, so that the attempt to read one reports what
     // it is.
     files.find(|file| file.symlink_metadata().is_ok_and(|facts| !facts.is_dir()))

@@ -12,10 +12,9 @@ use stormlog_format::{
     SinkNames, Text, Value, apply_recorder_mark,
 };
 
-use super::names::{
-    directory_of, plain_name, plain_or_compressed, tidy, with_compressed, without_compression,
-};
+use super::names::{directory_of, plain_name, plain_or_compressed, tidy};
 use super::shape::Shape;
+use crate::compression::{with_suffixes, without_suffix};
 use crate::load::{Artifact, Damage, LoadError, read_beside, read_error};
 use crate::regular_file::{self, Refused, folder_of};
 
@@ -189,7 +188,7 @@ pub(crate) fn segments_in(
     let entries = fs::read_dir(directory).map_err(|source| read_error(directory, source))?;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let plain = without_compression(&name);
+        let plain = without_suffix(&name);
         let uncompressed_name = plain.unwrap_or(&name);
         // While the files of a host sink are renamed to ordinary names, its segments have names of
         // both kinds.
@@ -298,7 +297,7 @@ fn locate(directory: &Path, filename: &Text) -> Located {
     if !stays_inside {
         return Located::Refused(Refused::Outside);
     }
-    for candidate in with_compressed(name) {
+    for candidate in with_suffixes(name) {
         match regular_file::check_inside(directory, &directory.join(&candidate)) {
             Ok(()) => return Located::Here(candidate),
             Err(error) => {

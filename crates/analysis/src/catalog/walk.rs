@@ -12,9 +12,9 @@ use super::sink::sink_names;
 use crate::load::{Artifact, BUNDLE_SINK, Damage, LoadError};
 use crate::pack::unpacked;
 
-/// Maximum depth of the walk; deeper directories are ignored, so that a very deep tree cannot make
-/// the walk slow.
-const DEEPEST: usize = 64;
+/// How many levels of directories below a path are searched for artifacts; deeper directories are
+/// ignored, so that a very deep tree cannot make the search slow.
+pub const DEEPEST: usize = 64;
 
 /// How a directory found by a walk relates to the sinks and bundles above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

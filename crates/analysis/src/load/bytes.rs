@@ -1,11 +1,12 @@
 //! Reads plain or compressed files, in blocks of whole lines or all at once.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
 use super::error::LoadError;
+use crate::compression::{Compression, decompressed, expands_too_far};
 use crate::regular_file;
 
 /// Number of bytes read and parsed at a time, small enough to stay in the processor's cache.
@@ -14,24 +15,10 @@ const BLOCK: usize = 1 << 20;
 /// Longest line in bytes; a longer line cannot be an event and is skipped as damage.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
-/// A compressed file may expand to `SMALL_FILE` bytes or to [`LARGEST_RATIO`] times its size,
-/// whichever is larger. Telemetry compresses by much less than that ratio, so only a decompression
-/// bomb exceeds it.
-const SMALL_FILE: u64 = 16 << 20;
-const LARGEST_RATIO: u64 = 256;
-
-/// The compression of a file, detected by its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
-    None,
-    Gzip,
-    Zstd,
-}
-
 /// A file opened for reading, with transparent decompression.
 pub(crate) struct Source {
     pub(crate) reader: Box<dyn Read + Send>,
-    pub(crate) compression: Compression,
+    pub(crate) compression: Option<Compression>,
     pub(crate) file_size: u64,
 }
 
@@ -44,81 +31,29 @@ pub(crate) fn open(path: &Path) -> Result<Source, LoadError> {
     source_of(file.map_err(|source| read_error(path, source))?, path)
 }
 
-fn source_of(mut file: File, path: &Path) -> Result<Source, LoadError> {
+/// Opens a file inside an artifact, and detects its compression.
+pub(crate) fn open_beside(artifact: &Path, path: &Path) -> Result<Source, LoadError> {
+    let file = regular_file::open_inside(artifact, path);
+    source_of(file.map_err(|source| read_error(path, source))?, path)
+}
+
+fn source_of(file: File, path: &Path) -> Result<Source, LoadError> {
     let failed = |source| read_error(path, source);
-    let metadata = file.metadata().map_err(failed)?;
-    let mut magic = Vec::with_capacity(4);
-    Read::by_ref(&mut file)
-        .take(4)
-        .read_to_end(&mut magic)
-        .map_err(failed)?;
-    let compression = match magic.as_slice() {
-        [0x1f, 0x8b, ..] => Compression::Gzip,
-        [0x28, 0xb5, 0x2f, 0xfd] => Compression::Zstd,
-        _ => Compression::None,
-    };
-    file.seek(SeekFrom::Start(0)).map_err(failed)?;
-    let limit = metadata.len().saturating_mul(LARGEST_RATIO).max(SMALL_FILE);
-    let reader: Box<dyn Read + Send> = match compression {
-        Compression::None => Box::new(file),
-        Compression::Gzip => {
-            let decoder = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
-            Box::new(Bounded::new(decoder, limit))
-        }
-        Compression::Zstd => {
-            let decoder = zstd::Decoder::new(file).map_err(failed)?;
-            Box::new(Bounded::new(decoder, limit))
-        }
-    };
+    let file_size = file.metadata().map_err(failed)?.len();
+    let (reader, compression) = decompressed(file).map_err(failed)?;
     Ok(Source {
         reader,
         compression,
-        file_size: metadata.len(),
+        file_size,
     })
-}
-
-/// A reader that fails after `limit` decompressed bytes.
-struct Bounded<R> {
-    reader: R,
-    limit: u64,
-    left: u64,
-}
-
-/// The error for a compressed file that expands to more bytes than its size allows.
-#[derive(Debug, thiserror::Error)]
-#[error("the file expands to more than {limit} bytes, out of proportion to its size")]
-struct TooFar {
-    limit: u64,
-}
-
-impl<R> Bounded<R> {
-    fn new(reader: R, limit: u64) -> Self {
-        Self {
-            reader,
-            limit,
-            left: limit,
-        }
-    }
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        match self.left.checked_sub(read as u64) {
-            Some(left) => self.left = left,
-            None => return Err(io::Error::other(TooFar { limit: self.limit })),
-        }
-        Ok(read)
-    }
 }
 
 /// Converts an I/O error of a file to a [`LoadError`].
 pub(crate) fn read_error(file: &Path, source: io::Error) -> LoadError {
-    let too_far = too_far(&source);
-    match too_far {
-        Some(TooFar { limit }) => LoadError::ExpandsTooFar {
+    match expands_too_far(&source) {
+        Some(limit) => LoadError::ExpandsTooFar {
             file: file.into(),
-            limit: *limit,
+            limit,
         },
         None if source.kind() == io::ErrorKind::NotFound => LoadError::NotFound(file.into()),
         None => LoadError::Io {
@@ -130,11 +65,7 @@ pub(crate) fn read_error(file: &Path, source: io::Error) -> LoadError {
 
 /// Whether a compressed stream ended too early, as after a crash or an incomplete copy.
 pub(crate) fn is_cut_off(error: &io::Error) -> bool {
-    error.raw_os_error().is_none() && too_far(error).is_none()
-}
-
-fn too_far(error: &io::Error) -> Option<&TooFar> {
-    error.get_ref()?.downcast_ref()
+    error.raw_os_error().is_none() && expands_too_far(error).is_none()
 }
 
 /// Reads a whole document, which must be UTF-8.
@@ -148,9 +79,7 @@ const LONGEST_BESIDE: u64 = 256 << 20;
 
 /// Reads a file inside an artifact that describes the artifact, such as a manifest.
 pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadError> {
-    let file = regular_file::open_inside(artifact, path);
-    let source = source_of(file.map_err(|source| read_error(path, source))?, path)?;
-    read_text(source, path, LONGEST_BESIDE)
+    read_text(open_beside(artifact, path)?, path, LONGEST_BESIDE)
 }
 
 /// Reads a file that describes an artifact, such as a manifest. The user gave its path, or it was

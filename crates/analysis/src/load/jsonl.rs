@@ -9,7 +9,7 @@ use stormlog_format::scan::Scanner;
 use stormlog_format::skeleton::Matcher;
 use stormlog_format::{RecordDefaults, RecordError, Value, event_from_record};
 
-use super::bytes::{Block, Compression, LONGEST_LINE, LineBlocks, Piece, open, read_error};
+use super::bytes::{Block, LONGEST_LINE, LineBlocks, Piece, open, read_error};
 use super::damage::MOST_LISTED;
 use super::error::LoadError;
 use super::{LoadOptions, OnError};
@@ -112,8 +112,8 @@ pub(crate) enum ProblemKind {
 /// Splits a file into parts that can be read in parallel; a compressed file is a single part.
 pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
     let source = open(path)?;
-    if source.compression != Compression::None || source.file_size <= PART {
-        let is_plain = source.compression == Compression::None;
+    let is_plain = source.compression.is_none();
+    if !is_plain || source.file_size <= PART {
         let bytes = if is_plain { source.file_size } else { 0 };
         return Ok(vec![Part {
             file,
@@ -163,7 +163,7 @@ pub(crate) fn read_part(
     let mut source = open(path)?;
     let reader: Box<dyn Read + Send> = if part.start == 0 {
         source.reader
-    } else if source.compression == Compression::None {
+    } else if source.compression.is_none() {
         let mut file = regular_file::open(path).map_err(failed)?;
         file.seek(SeekFrom::Start(part.start - 1)).map_err(failed)?;
         Box::new(file)

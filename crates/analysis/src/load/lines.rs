@@ -17,6 +17,7 @@ use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
+use crate::compression::without_suffix;
 use crate::pack;
 
 /// The maximum number of listed damaged places is divided among the parts of the files, but each
@@ -298,9 +299,7 @@ impl<'a> Hints<'a> {
 
     pub(super) fn session(&self, file: &Path) -> Option<Text> {
         let name = file.file_name()?.to_string_lossy();
-        let plain = [".gz", ".zst"]
-            .into_iter()
-            .find_map(|suffix| name.strip_suffix(suffix));
+        let plain = without_suffix(&name);
         let hint = self.0.get(&*name).or_else(|| self.0.get(plain?))?;
         hint.cloned()
     }

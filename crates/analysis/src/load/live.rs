@@ -16,8 +16,9 @@ use super::sessions::{ReadParts, assemble};
 use super::tail::{Change, Tail, last_line_end};
 use super::{Damage, LoadError, LoadOptions, Loaded, LoadedSession, Removed};
 use crate::analyze::diagnosed;
-use crate::catalog::{artifacts_at, is_plain_lines};
+use crate::catalog::artifacts_at;
 use crate::columns::Chunk;
+use crate::compression::Compression;
 use crate::detect::{self, Diagnosis};
 use crate::regular_file;
 use crate::timeline::{Member, Run, runs};
@@ -203,13 +204,16 @@ impl Followed {
     fn read_on(&mut self, segment: &Path) -> io::Result<()> {
         let mut file = regular_file::open(segment)?;
         let facts = file.metadata()?;
-        let is_plain = is_plain_lines(segment);
-        let goes_on = match self.tail.change(&facts) {
-            Change::Same => return Ok(()),
+        let change = self.tail.change(&facts);
+        if change == Change::Same {
+            return Ok(());
+        }
+        let is_plain = Compression::of(&mut file)?.is_none();
+        let goes_on = match change {
             // A compressed file is read again as a whole, because decompression cannot continue at
             // an offset.
             Change::Grown => is_plain && self.pieces.len() <= MOST_PIECES,
-            Change::Shrunk | Change::Replaced => false,
+            Change::Same | Change::Shrunk | Change::Replaced => false,
         };
         if !goes_on {
             *self = Self::default();

@@ -15,6 +15,7 @@ use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, Value};
 
 use super::PackError;
+use crate::catalog::DEEPEST;
 use crate::regular_file;
 
 /// The name of the first entry of a pack, which describes the other entries and is not unpacked.
@@ -32,8 +33,6 @@ const LARGEST_HEADER: u64 = 64 << 10;
 /// Telemetry compresses by a factor of 10 to 100, so only a decompression bomb exceeds the limit.
 const SMALL: u64 = 256 << 20;
 const LARGEST_RATIO: u64 = 1_000;
-/// Maximum number of components of a file's path in a pack.
-const DEEPEST: usize = 32;
 /// The largest window of the zstd decoder has 2 to the power of this many bytes (128 MiB). The
 /// program `zstd` has the same default limit for the window.
 const WINDOW_LOG: u32 = 27;
@@ -180,7 +179,7 @@ fn name_of(entry: &tar::Entry<'_, impl Read>) -> Result<PathBuf, PackError> {
     let bad = || PackError::BadName { name: shown() };
     let name = std::str::from_utf8(&bytes).map_err(|_| bad())?;
     let parts = Path::new(name).components();
-    let is_plain = name.split('/').count() <= DEEPEST
+    let is_plain = name.split('/').count() <= DEEPEST + 1
         && name.split('/').count() == parts.clone().count()
         && parts
             .clone()

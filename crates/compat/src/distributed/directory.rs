@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlog_analysis::catalog::DEEPEST;
 use stormlog_analysis::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
 use stormlog_analysis::{load_document, load_sessions, sink_names};
 use stormlog_format::file_names::TIMELINE;
@@ -12,9 +13,6 @@ use super::gather::{Sessions, shown};
 use super::group;
 use super::rank_choice::RankChoice;
 use super::{table, timeline};
-
-/// How many levels of folders below a directory are searched for files with events.
-const DEEPEST: usize = 64;
 
 /// The sessions that were loaded from a path, each with its warnings, and warnings about the path
 /// itself.

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use stormlog_analysis::compression::{Compression, without_suffix};
 use stormlog_analysis::{Damage, LoadOptions, OnError, find_artifacts, stream_events};
 
 use stormlog_report::escape::for_terminal;
@@ -11,7 +12,7 @@ use stormlog_report::escape::for_terminal;
 use super::artifact::{load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
-use crate::export::{Compressed, Compression, EventFormat, EventWriter};
+use crate::export::{Compressed, EventFormat, EventWriter};
 use crate::failure::hinted;
 use crate::progress::Progress;
 use crate::whole_file::unfinished;
@@ -78,9 +79,7 @@ fn format_of(arguments: &Arguments) -> anyhow::Result<EventFormat> {
         return Ok(format);
     }
     let name = arguments.output.to_string_lossy().to_lowercase();
-    let plain = Compression::of(&arguments.output).map_or(&*name, |compression| {
-        name.strip_suffix(compression.suffix()).unwrap_or(&name)
-    });
+    let plain = without_suffix(&name).unwrap_or(&name);
     match plain.rsplit_once('.') {
         Some((_, "json")) => Ok(EventFormat::Json),
         Some((_, "jsonl")) => Ok(EventFormat::Jsonl),
@@ -113,7 +112,7 @@ fn convert_to_file(
     }
     let cannot_write = || format!("cannot write '{}'", output.display());
     let mut file = unfinished(output, ".stormlog-convert").with_context(cannot_write)?;
-    let mut writer = Compressed::new(file.as_file_mut(), Compression::of(output))?;
+    let mut writer = Compressed::new(file.as_file_mut(), Compression::of_name(output))?;
     let converted = convert(arguments, format, &mut writer, progress)?;
     writer.finish().with_context(cannot_write)?;
     file.as_file().sync_all().with_context(cannot_write)?;

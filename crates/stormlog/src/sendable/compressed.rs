@@ -1,19 +1,13 @@
 //! Checks gzip and zstd files for secrets: decompresses them and checks the content.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
-use std::path::Path;
+use std::io;
 
+use stormlog_analysis::compression::{Compression, decompressed, expands_too_far};
 use stormlog_analysis::regular_file;
 
 use super::{Looked, Search};
-use crate::export::{Compressed, Compression};
-
-/// A file may decompress to at most 16 MiB, or to 256 times its compressed size if that is more.
-/// The same limits apply when recordings are loaded, so a file that exceeds them is not a
-/// recording.
-const SMALL_FILE: u64 = 16 << 20;
-const LARGEST_RATIO: u64 = 256;
+use crate::export::Compressed;
 
 /// Checks a compressed file for secrets. A redacted copy is compressed in the same format as the
 /// original file.
@@ -23,15 +17,25 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
     };
     let plain_folder = folder.join("plain");
     fs::create_dir_all(&plain_folder)?;
-    let name = search.file.file_stem().unwrap_or_default();
-    let (plain, hidden) = (plain_folder.join(name), folder.join(name));
-    let looked = match decompress(search.file, compression, &plain) {
-        Ok(true) => Search {
+    let (plain, hidden) = (plain_folder.join("content"), plain_folder.join("redacted"));
+    let mut content = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&plain)?;
+    let source = regular_file::open(search.file).and_then(decompressed);
+    let copied = source.and_then(|(mut reader, _)| io::copy(&mut reader, &mut content));
+    let looked = match copied {
+        // What is compressed twice is not a recording.
+        Ok(_) if Compression::of(&mut content)?.is_some() => Looked::Unreadable,
+        Ok(_) => Search {
             file: &plain,
             copy: &hidden,
+            format: search.format,
         }
         .run_plain()?,
-        Ok(false) => Looked::TooLarge,
+        Err(error) if expands_too_far(&error).is_some() => Looked::TooLarge,
         // The compressed file is truncated or damaged. A file that cannot be checked for secrets is
         // not sent.
         Err(_) => Looked::Unreadable,
@@ -41,23 +45,7 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
         let mut compressed = Compressed::new(&mut copy, Some(compression))?;
         io::copy(&mut File::open(&hidden)?, &mut compressed)?;
         compressed.finish()?;
-        fs::remove_file(&hidden)?;
     }
     fs::remove_dir_all(&plain_folder)?;
     Ok(looked)
-}
-
-/// Decompresses `file` into `plain`; returns `false` if the content is larger than allowed, in
-/// which case `plain` contains only the beginning.
-fn decompress(file: &Path, compression: Compression, plain: &Path) -> io::Result<bool> {
-    let source = regular_file::open(file)?;
-    let limit = SMALL_FILE.max(source.metadata()?.len().saturating_mul(LARGEST_RATIO));
-    let source: Box<dyn Read> = match compression {
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(source)),
-        Compression::Zstd => Box::new(zstd::Decoder::new(source)?),
-    };
-    let mut out = File::create(plain)?;
-    let written = io::copy(&mut source.take(limit + 1), &mut out)?;
-    out.flush()?;
-    Ok(written <= limit)
 }

@@ -11,6 +11,7 @@ use stormlog_format::{EventType, SessionStatus, Text};
 use super::LEAST_WINDOW;
 use crate::catalog::FileKind;
 use crate::columns::{EventRef, Events};
+use crate::compression::Compression;
 use crate::load::{
     Artifact, Damage, LoadError, LoadOptions, OnError, absolute, stream_events, stream_file,
     stream_segment,
@@ -80,10 +81,9 @@ pub(super) fn stream(
 pub(super) fn size_of(source: &Source) -> u64 {
     let sizes = source.event_paths.iter().map(|file| {
         let size = file.metadata().map_or(0, |facts| facts.len());
-        let extension = file.extension().and_then(|extension| extension.to_str());
-        match extension {
-            Some("gz" | "zst") => size.saturating_mul(EXPANDS),
-            _ => size,
+        match Compression::of_name(file) {
+            Some(_) => size.saturating_mul(EXPANDS),
+            None => size,
         }
     });
     sizes.fold(0, u64::saturating_add)

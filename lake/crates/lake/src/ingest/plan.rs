@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashMap;
+use stormlog_analysis::compression::{Compression, without_suffix};
 use stormlog_analysis::query::{Catalog, OomBundle, Source, SourceKind};
 use stormlog_analysis::{absolute, open_text, regular_file, sink_names};
 use stormlog_format::{Event, Manifest, SinkNames, Text};
@@ -283,9 +284,8 @@ fn lines(file: &Path, pieces: &mut Vec<Piece>) -> io::Result<()> {
 
 fn lines_of(file: &Path, content_id: String, number: u64) -> io::Result<Piece> {
     let bytes = file.metadata()?.len();
-    let name = file.to_string_lossy();
-    let is_compressed = name.ends_with(".gz") || name.ends_with(".zst");
-    let (read, end) = if is_compressed {
+    let compression = Compression::of(&mut regular_file::open(file)?)?;
+    let (read, end) = if compression.is_some() {
         // A compressed file is complete, because nothing is appended to it.
         (How::CompressedLines, position(number + 1, 0))
     } else {
@@ -357,7 +357,6 @@ pub(super) fn torn_bytes(piece: &Piece) -> u64 {
 /// The number in the file name of a segment (one of the numbered event files of a sink).
 fn segment_number(file: &Path) -> Option<u64> {
     let name = file.file_name()?.to_str()?;
-    let name = name.strip_suffix(".gz").unwrap_or(name);
-    let name = name.strip_suffix(".zst").unwrap_or(name);
+    let name = without_suffix(name).unwrap_or(name);
     SinkNames::of_segment(name)?.segment_index(name)
 }
