@@ -434,9 +434,10 @@ class Around:
 
 @final
 class MemoryErrors:
-    """Calls a function with each raised exception that means that memory ran out."""
+    """Calls a function with each raised exception that means that memory ran out, and with whether
+    it is the memory of a device."""
 
-    def __new__(cls, then: Callable[[BaseException], object]) -> MemoryErrors: ...
+    def __new__(cls, then: Callable[[BaseException, bool], object]) -> MemoryErrors: ...
     def __call__(self, _code: object, _offset: int, error: object) -> None:
         """Calls the function if memory ran out; exceptions that it raises are ignored."""
 
@@ -592,8 +593,11 @@ class PhaseStacks:
     def exit(self, owner: tuple[str, str], scope_id: str, thread_id: int) -> _PhaseFields: ...
 
 def requested_bytes(message: str) -> int | None: ...
-def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) -> str | None:
-    """The reason if an exception means that memory ran out."""
+def classify_oom(
+    class_: str, module: str, message: str, is_torch_oom: bool, is_legacy: bool, /
+) -> str | None:
+    """The reason if an exception means that the memory of a device ran out; with ``is_legacy``,
+    only for the exceptions that stormlog 0.3.9 knows."""
 
 def write_oom_bundle(fields: Mapping[str, Any]) -> Path:
     """Write a bundle and return its directory."""

@@ -27,7 +27,6 @@ _NAME = "stormlog"
 # The most reports of a process: a program that retries with less memory fails many times.
 _MOST = 8
 _LONGEST_MESSAGE = 4000
-_DEVICE = "RESOURCE_EXHAUSTED"
 
 
 def watch(inbox: Path) -> None:
@@ -53,14 +52,14 @@ class _Reports:
         self._left = _MOST
         self._last: tuple[int, float] | None = None
 
-    def __call__(self, error: BaseException) -> None:
+    def __call__(self, error: BaseException, is_device: bool) -> None:
         try:
-            self._report(error)
+            self._report(error, is_device)
         finally:
             # The time is taken after the report, which takes up to two seconds.
             self._last = (id(error), time.monotonic())
 
-    def _report(self, error: BaseException) -> None:
+    def _report(self, error: BaseException, is_device: bool) -> None:
         now = time.monotonic()
         # The interpreter calls back for every function that the error passes, and JAX has many.
         if self._last is not None and self._last[0] == id(error) and now - self._last[1] < 1.0:
@@ -68,18 +67,17 @@ class _Reports:
         if self._left == 0:
             return
         self._left -= 1
-        message = str(error)
-        if _DEVICE not in message or not _oom_hooks.on_raised(error):
-            self._leave(error, message)
+        if not is_device or not _oom_hooks.on_raised(error):
+            self._leave(error)
 
-    def _leave(self, error: BaseException, message: str) -> None:
+    def _leave(self, error: BaseException) -> None:
         kind = type(error)
         lines = [
             f"time_ns {time.time_ns()}",
             f"pid {os.getpid()}",
             f"type {_escaped(kind.__name__)}",
             f"module {_escaped(kind.__module__)}",
-            f"message {_escaped(message[:_LONGEST_MESSAGE])}",
+            f"message {_escaped(str(error)[:_LONGEST_MESSAGE])}",
         ]
         name = f"survived-{os.getpid()}-{_MOST - self._left}"
         # Written first without a cause: there may be no memory left for an inspection.

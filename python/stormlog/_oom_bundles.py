@@ -14,7 +14,8 @@ from .device_collectors import DeviceMemoryCollector
 from .oom_flight_recorder import (
     OOMFlightRecorder,
     OOMFlightRecorderConfig,
-    classify_oom_exception,
+    exception_facts,
+    oom_reason,
 )
 
 ExceptionFacts = tuple[str, str, str]
@@ -81,12 +82,10 @@ class BundlingTracker(RecordedTracker, ABC):
         metadata: dict[str, Any] | None = None,
     ) -> str | None:
         """Write a bundle when the exception is an out-of-memory error, and return its directory."""
-        classification = classify_oom_exception(exc)
-        if classification.reason is None or not self._oom_flight_recorder.config.enabled:
+        reason = oom_reason(exc)
+        if reason is None or not self._oom_flight_recorder.config.enabled:
             return None
-        kind = type(exc)
-        facts = (kind.__name__, kind.__module__, str(exc))
-        return self._bundle(classification.reason, facts, context, metadata, exc)
+        return self._bundle(reason, exception_facts(exc), context, metadata, exc)
 
     @contextmanager
     def capture_oom(

@@ -87,7 +87,7 @@ class OOMFlightRecorder:
         return self.dump_events(
             self._events,
             reason=reason,
-            exception=_facts(exception),
+            exception=exception_facts(exception),
             context=context,
             backend=backend,
             metadata=metadata,
@@ -134,14 +134,20 @@ class OOMFlightRecorder:
 
 def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
     """Whether an exception means that memory ran out, by its type or its text."""
-    name, module, message = _facts(exc)
-    torch_type = getattr(getattr(loaded_torch(), "cuda", None), "OutOfMemoryError", None)
-    is_torch_oom = isinstance(torch_type, type) and isinstance(exc, torch_type)
-    reason = _core.classify_oom(name, module, message, is_torch_oom)
+    reason = oom_reason(exc, is_legacy=True)
     return OOMExceptionClassification(reason is not None, reason)
 
 
-def _facts(exception: BaseException) -> tuple[str, str, str]:
+def oom_reason(exc: BaseException, *, is_legacy: bool = False) -> str | None:
+    """The reason to record if the memory of a device ran out; with ``is_legacy``, only for the
+    exceptions that stormlog 0.3.9 knows."""
+    torch_type = getattr(getattr(loaded_torch(), "cuda", None), "OutOfMemoryError", None)
+    is_torch_oom = isinstance(torch_type, type) and isinstance(exc, torch_type)
+    return _core.classify_oom(*exception_facts(exc), is_torch_oom, is_legacy)
+
+
+def exception_facts(exception: BaseException) -> tuple[str, str, str]:
+    """Class, module and text of an exception."""
     kind = type(exception)
     return kind.__name__, kind.__module__, str(exception)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stormlog import _oom_hooks, classify_oom_exception
 from stormlog.errors import StormlogError
 from stormlog.telemetry import load_telemetry_sessions, validate_telemetry_record
 from stormlog.telemetry_sink import TelemetrySinkConfig
@@ -142,6 +143,21 @@ def test_running_out_leaves_a_bundle_with_a_profile(gpu: Any, tmp_path: Path) ->
     assert metadata["custom_metadata"]["sample_allocated_bytes"] == 100 * MB
     assert list(bundle.glob("jax-device-memory-*.prof"))
     assert tracker.trigger_oom_dump(ValueError("something else")) is None
+
+
+def test_an_error_of_a_tpu_makes_a_bundle(gpu: Any, tmp_path: Path) -> None:
+    from stormlog.jax import MemoryTracker
+
+    # The text of this error mentions no memory that stormlog 0.3.9 recognises.
+    error = RuntimeError("RESOURCE_EXHAUSTED: Attempting to allocate 3.91G. That was not possible.")
+    assert not classify_oom_exception(error).is_oom
+    tracker = MemoryTracker(enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path / "oom"))
+    with tracker:
+        assert _oom_hooks.on_raised(error)
+    assert tracker.last_oom_dump_path is not None
+    metadata = json.loads((Path(tracker.last_oom_dump_path) / "metadata.json").read_text())
+    assert metadata["reason"] == "message_pattern:resource_exhausted"
+    assert metadata["custom_metadata"]["requested_bytes"] == int(3.91 * 2**30)
 
 
 def test_a_profile_on_stop(

@@ -155,11 +155,11 @@ def test_a_report_that_takes_long_is_made_once(
     reports = _memory_errors._Reports(tmp_path)
     error = RuntimeError("RESOURCE_EXHAUSTED: out of memory")
     for _ in range(5):
-        reports(error)
+        reports(error, True)
         clock[0] += 0.5
     assert reported == [error]
     another = RuntimeError("RESOURCE_EXHAUSTED: out of memory")
-    reports(another)
+    reports(another, True)
     assert reported == [error, another]
 
 
@@ -192,13 +192,14 @@ def test_an_error_of_a_device_is_reported_once() -> None:
 
 
 def test_only_errors_of_memory_are_passed_on() -> None:
-    found: list[BaseException] = []
-    errors = _core.MemoryErrors(found.append)
+    found: list[tuple[BaseException, bool]] = []
+    errors = _core.MemoryErrors(lambda error, is_device: found.append((error, is_device)))
     memory = [
-        MemoryError(),
-        RuntimeError(CPU_ALLOCATOR),
-        RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"),
+        (MemoryError(), False),
+        (RuntimeError(CPU_ALLOCATOR), False),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"), True),
     ]
-    for error in [*memory, RuntimeError(), RuntimeError(5), ValueError(CPU_ALLOCATOR), 7]:
+    others = [RuntimeError(), RuntimeError(5), ValueError(CPU_ALLOCATOR), 7]
+    for error in [*(error for error, _ in memory), *others]:
         errors(None, 0, error)
     assert found == memory

@@ -6,5 +6,8 @@ mod classify;
 mod retention;
 
 pub use bundle::{BundleError, Dump, amend, attach_history, write};
-pub use classify::{ExceptionFacts, TORCH_REASON, classify, classify_any, requested_bytes};
+pub use classify::{
+    ExceptionFacts, ExhaustedMemory, TORCH_REASON, classify, classify_any, classify_device,
+    exhausted_memory, requested_bytes,
+};
 pub use retention::{Retention, prune};

@@ -13,21 +13,28 @@ use crate::convert::{Objects, text_from_python};
 use crate::errors::invalid_session;
 use crate::recorder::{os_error, whole_map};
 
-/// If an exception means that memory ran out, the reason to record in the OOM bundle, such as
-/// `torch.cuda.OutOfMemoryError`; `None` for other exceptions.
+/// If an exception means that the memory of a device ran out, the reason to record in the OOM
+/// bundle, such as `torch.cuda.OutOfMemoryError`; `None` for other exceptions. With `is_legacy`,
+/// only the exceptions that stormlog 0.3.9 knows have a reason.
 #[pyfunction]
 pub(crate) fn classify_oom(
     class: String,
     module: String,
     message: String,
     is_torch_oom: bool,
+    is_legacy: bool,
 ) -> Option<String> {
-    oom::classify(&ExceptionFacts {
+    let facts = ExceptionFacts {
         class,
         module,
         message,
         is_torch_oom,
-    })
+    };
+    if is_legacy {
+        oom::classify(&facts)
+    } else {
+        oom::classify_device(&facts)
+    }
 }
 
 /// The number of bytes that a failed allocation requested, if the message contains it.

@@ -113,6 +113,8 @@ def _is_of_memory(kind, message):
     recorders of the devices."""
     if issubclass(kind, MemoryError):
         return True
+    # As in `crates/capture/src/oom/classify.rs`. The package is not imported here, because a
+    # program must be able to start without it.
     return "DefaultCPUAllocator" in message
 
 

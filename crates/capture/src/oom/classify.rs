@@ -54,36 +54,63 @@ pub fn classify(exception: &ExceptionFacts) -> Option<String> {
     Some(format!("message_pattern:{pattern}"))
 }
 
+/// The memory that ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExhaustedMemory {
+    /// The memory of the host.
+    Host,
+    /// The memory of a device.
+    Device,
+}
+
+/// Which memory ran out, by the text of a `RuntimeError`; `None` if the text names no failed
+/// allocation. The texts are those of failures that no callback of a framework reports, so this
+/// must be cheap: it is called for every `RuntimeError` that a program raises.
+#[must_use]
+pub fn exhausted_memory(text: &str) -> Option<ExhaustedMemory> {
+    // PyTorch on the CPU.
+    if text.contains("DefaultCPUAllocator") {
+        return Some(ExhaustedMemory::Host);
+    }
+    // XLA, the compiler of JAX. On a TPU, no other part of the text mentions memory.
+    text.contains("RESOURCE_EXHAUSTED")
+        .then_some(ExhaustedMemory::Device)
+}
+
+/// Classifies an exception like [`classify`], and also recognises XLA's errors on devices, which
+/// stormlog 0.3.9 knows only if the text contains one of its patterns.
+pub fn classify_device(exception: &ExceptionFacts) -> Option<String> {
+    classify(exception).or_else(|| {
+        // The text alone is not enough: errors of gRPC contain it for other limits.
+        let is_runtime_error = exception.class.to_lowercase().ends_with("runtimeerror");
+        let memory = exhausted_memory(&exception.message);
+        let is_device = is_runtime_error && memory == Some(ExhaustedMemory::Device);
+        is_device.then(|| "message_pattern:resource_exhausted".into())
+    })
+}
+
+/// Classifies an exception like [`classify_device`], and also recognises failures on the host that
+/// stormlog 0.3.9 does not know: a `MemoryError` without a text, NumPy's subclass of it, and errors
+/// of PyTorch's host memory allocator.
+pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
+    classify_device(exception).or_else(|| {
+        let class = exception.class.to_lowercase();
+        if class == "memoryerror" || class == "_arraymemoryerror" {
+            return Some("MemoryError".into());
+        }
+        let is_host = exhausted_memory(&exception.message) == Some(ExhaustedMemory::Host);
+        is_host.then(|| CPU_REASON.into())
+    })
+}
+
 /// The reason that an out-of-memory bundle gives for errors of PyTorch's host memory allocator.
 const CPU_REASON: &str = "torch.DefaultCPUAllocator";
 
-/// Texts that PyTorch's message contains, in lower case, when PyTorch cannot allocate host memory.
-/// The message must contain all of them.
-const CPU_ALLOCATOR: [&str; 2] = ["defaultcpuallocator", "allocate memory"];
-
-/// Classifies an exception like [`classify`], and also recognises failures that stormlog 0.3.9 does
-/// not know: a `MemoryError` without a text, NumPy's subclass of it, and errors of PyTorch's host
-/// memory allocator.
-pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
-    let known = classify(exception);
-    if known.is_some() {
-        return known;
-    }
-    let class = exception.class.to_lowercase();
-    if class == "memoryerror" || class == "_arraymemoryerror" {
-        return Some("MemoryError".into());
-    }
-    let message = exception.message.to_lowercase();
-    let is_cpu = CPU_ALLOCATOR.iter().all(|part| message.contains(part));
-    is_cpu.then(|| CPU_REASON.into())
-}
-
 /// The words that PyTorch, NumPy and XLA write before the size of an allocation that failed.
-const BEFORE_SIZE: [&str; 2] = ["allocate ", "allocating "];
+const BEFORE_SIZE: [&str; 3] = ["allocate ", "allocating ", "reserve "];
 
-/// Units of sizes in messages, with their number of bytes. No unit is the beginning of another one,
-/// so the first match is the only one.
-const UNITS: [(&str, f64); 9] = [
+/// Units of sizes in messages, with their number of bytes.
+const UNITS: [(&str, f64); 13] = [
     ("bytes", 1.0),
     ("KiB", 1024.0),
     ("MiB", 1_048_576.0),
@@ -93,6 +120,11 @@ const UNITS: [(&str, f64); 9] = [
     ("MB", 1_000_000.0),
     ("GB", 1_000_000_000.0),
     ("B", 1.0),
+    // XLA writes "3.91G" for 3.91 GiB in its errors on a TPU.
+    ("K", 1024.0),
+    ("M", 1_048_576.0),
+    ("G", 1_073_741_824.0),
+    ("T", 1_099_511_627_776.0),
 ];
 
 /// The number of bytes that a failed allocation requested, if the message contains it.
@@ -111,7 +143,11 @@ fn size_at_start(text: &str) -> Option<i64> {
     let (number, rest) = text.split_at(digits);
     let number: f64 = number.parse().ok()?;
     let rest = rest.trim_start();
-    let (_, unit) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
+    // The whole word is compared: "3 Tensors" are not 3 TiB.
+    let end = rest
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(rest.len());
+    let (_, unit) = UNITS.iter().find(|(unit, _)| *unit == &rest[..end])?;
     let bytes = number * unit;
     // Sizes of 2^63 bytes or more are rejected, because a message can claim any size.
     let fits = (0.0..9_223_372_036_854_775_807.0).contains(&bytes);
@@ -137,6 +173,10 @@ mod tests {
                 512,
             ),
             ("Out of memory while trying to allocate 16.0KiB", 16 << 10),
+            (
+                "RESOURCE_EXHAUSTED: Attempting to reserve 1.50G at the bottom of memory.",
+                3 << 29,
+            ),
         ];
         for (message, bytes) in known {
             assert_eq!(requested_bytes(message), Some(bytes), "{message}");
@@ -147,6 +187,7 @@ mod tests {
             "cannot allocate memory",
             "allocate 1e3 GiB",
             "allocate . B",
+            "allocate 3 Tensors",
         ] {
             assert_eq!(requested_bytes(unknown), None, "{unknown}");
         }
@@ -172,5 +213,26 @@ mod tests {
                      memory: you tried to allocate 17179869184 bytes. Error code 12";
         assert_eq!(reason("RuntimeError", torch).as_deref(), Some(CPU_REASON));
         assert_eq!(reason("RuntimeError", "shape mismatch"), None);
+    }
+
+    #[test]
+    fn errors_of_xla_on_a_device_are_known() {
+        let text = "RESOURCE_EXHAUSTED: Attempting to allocate 3.91G. That was not possible.";
+        let mut facts = ExceptionFacts {
+            class: "XlaRuntimeError".into(),
+            message: text.into(),
+            ..ExceptionFacts::default()
+        };
+        assert_eq!(classify(&facts), None, "stormlog 0.3.9 does not know it");
+        let found = classify_device(&facts);
+        assert_eq!(found.as_deref(), Some("message_pattern:resource_exhausted"));
+        assert_eq!(classify_any(&facts), found);
+        facts.class = "_InactiveRpcError".into();
+        assert_eq!(classify_any(&facts), None, "a limit of gRPC is no memory");
+        let host = ExceptionFacts {
+            class: "MemoryError".into(),
+            ..ExceptionFacts::default()
+        };
+        assert_eq!(classify_device(&host), None, "no device is concerned");
     }
 }
