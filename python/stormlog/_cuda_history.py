@@ -1,11 +1,15 @@
 """Switches PyTorch's history of its CUDA allocator on while some part of Stormlog needs it.
 
-A history that the program switched on itself is used and left unchanged.
+PyTorch has one history for the whole process. Two parts of Stormlog use it: callers of
+``switch_on`` record all allocations and frees, and a ``Window`` records for a short time the stacks
+of new blocks. A history that the program switched on itself is used and left unchanged.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+from types import TracebackType
 from typing import Any
 
 from ._torch import require_torch
@@ -13,9 +17,44 @@ from .errors import InvalidValueError, MissingFrameworkError, NoAcceleratorError
 
 _UNAVAILABLE = "Native CUDA memory history is unavailable in this PyTorch runtime"
 
-_lock = threading.Lock()
+
+class Turn:
+    """A lock that is free in a forked child, where the thread that held it does not exist."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Take the lock and return True; without ``blocking``, return False if it is taken."""
+        return self._lock.acquire(blocking=blocking)
+
+    def release(self) -> None:
+        """Release the lock."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
+_lock = Turn()
+# The calls of `switch_on` that are not undone, and whether one of them started the history.
 _users = 0
 _switched_on_here = False
+# The window that has the history on.
+_window: Window | None = None
 
 
 def is_supported() -> bool:
@@ -49,8 +88,14 @@ def switch_on(max_entries: int) -> None:
     if max_entries < 1:
         raise InvalidValueError("trace_alloc_max_entries must be >= 1")
     functions = memory_functions()
+    torch = require_torch()
+    # Recording starts CUDA in any case, and `_records` needs it.
+    torch.cuda.init()
     with _lock:
-        if _users == 0 and not is_on():
+        is_programs = _window is None and _records(torch)
+        if _users == 0 and not is_programs:
+            if _window is not None:
+                _window.give_up()
             try:
                 # Looking up C++ stacks takes seconds, and they name no line of the program.
                 functions._record_memory_history(
@@ -75,7 +120,70 @@ def switch_off() -> None:
             memory_functions()._record_memory_history(enabled=None)
 
 
-def is_on() -> bool:
+def is_on(torch: Any) -> bool:
     """Whether PyTorch records its allocator now; the program itself may have started that."""
-    ask = getattr(require_torch()._C, "_cuda_isHistoryEnabled", None)
+    return _records(torch) if torch.cuda.is_initialized() else _switched_on_here
+
+
+def _records(torch: Any) -> bool:
+    """Ask PyTorch whether it records. Before CUDA is in use, the question would end the process."""
+    ask = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     return _switched_on_here if ask is None else bool(ask())
+
+
+class Window:
+    """A short time in which PyTorch records the stack of each new block. At most one window may be
+    open at a time."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._replaced: tuple[Any, Any] | None = None
+        # Whether the history has another user, so that closing the window leaves it on.
+        self.is_taken = False
+
+    def open(self) -> None:
+        """Record the stack of each new block, but no list of past allocations and frees."""
+        global _window
+        with _lock:
+            self.is_taken = is_on(self._torch)
+            if self.is_taken:
+                return
+            self._torch.cuda.memory._record_memory_history(
+                enabled="state", context="state", stacks="python"
+            )
+            _window = self
+            self._watch()
+
+    def _watch(self) -> None:
+        """Notice when the program switches the history on itself."""
+        functions = self._torch._C
+        original = getattr(functions, "_cuda_record_memory_history", None)
+        if original is None:
+            return
+
+        def noticed(*arguments: Any, **options: Any) -> Any:
+            self.give_up()
+            return original(*arguments, **options)
+
+        self._replaced = (original, noticed)
+        functions._cuda_record_memory_history = noticed
+
+    def close(self) -> None:
+        """Stop recording, unless the history has another user meanwhile."""
+        with _lock:
+            if not self.is_taken:
+                self._end()
+                self._torch.cuda.memory._record_memory_history(enabled=None)
+
+    def give_up(self) -> None:
+        """Leave the history to another user, who switches it on."""
+        self.is_taken = True
+        self._end()
+
+    def _end(self) -> None:
+        global _window
+        _window = None
+        replaced, self._replaced = self._replaced, None
+        functions = self._torch._C
+        if replaced is not None and functions._cuda_record_memory_history is replaced[1]:
+            functions._cuda_record_memory_history = replaced[0]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from . import _core, _driver
+from . import _core, _cuda_history, _driver
 from ._evidence.budget import BLOCK_S, Budget
 
 EVENT_TYPE = "memory_ledger"
@@ -221,15 +221,13 @@ class DeviceLedger:
         """The number of private pools (of CUDA graphs, or made by the program), and their reserved
         and allocated bytes in total; the default pool is not counted. The time of the snapshot
         counts against the budget of evidence windows."""
-        functions = self._torch._C
-        take = getattr(functions, "_cuda_memorySnapshot", None)
-        is_on = getattr(functions, "_cuda_isHistoryEnabled", None)
+        take = getattr(self._torch._C, "_cuda_memorySnapshot", None)
         blocks = reading.stat("active") + reading.stat("inactive_split")
         began = time.monotonic()
         longest_s = min(_LONGEST_SNAPSHOT_S, self._budget.left(began))
         takes_long = blocks * BLOCK_S > longest_s
         # A history that the program records would be copied with the snapshot, which is slow.
-        if take is None or takes_long or (is_on is not None and is_on()):
+        if take is None or takes_long or _cuda_history.is_on(self._torch):
             return None
         try:
             pools = _core.pool_sizes(self._torch, take, self._index)

@@ -17,7 +17,7 @@ from typing import Any
 
 from . import _cuda_history
 from ._signals import left_to_the_program
-from ._torch import loaded_torch
+from ._torch import loaded_torch, require_torch
 from .cuda_native_debug import capture_cuda_snapshot_artifacts
 
 # How often to look whether PyTorch is loaded. The time from its import to the first tensor is much
@@ -75,7 +75,7 @@ class _History:
                 self._folder,
                 device=self._used_device(),
                 # The program may have stopped it.
-                history_recorded=_cuda_history.is_on(),
+                history_recorded=_cuda_history.is_on(require_torch()),
                 skip_gc=True,
             )
         except Exception as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core, _cuda_history, _oom_cause
 from ._compat.legacy_names import legacy_names
 from ._oom_bundles import BundlingTracker, ExceptionFacts
-from ._torch import loaded_torch
+from ._torch import loaded_torch, require_torch
 from ._tracking import check_limits
 from .cuda_native_debug import (
     DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
@@ -199,7 +199,7 @@ class MemoryTracker(BundlingTracker):
             names = capture_cuda_snapshot_artifacts(
                 Path(path),
                 device=self.device,
-                history_recorded=_cuda_history.is_on(),
+                history_recorded=_cuda_history.is_on(require_torch()),
                 skip_gc=True,
             )
             _core.attach_history_to_oom_bundle(path, names)

@@ -63,7 +63,8 @@ class Allocator:
         ]
         self.torch: Any = ModuleType("torch")
         self.torch.cuda = SimpleNamespace(
-            get_device_properties=lambda index: SimpleNamespace(uuid="7")
+            get_device_properties=lambda index: SimpleNamespace(uuid="7"),
+            is_initialized=lambda: True,
         )
         self.torch._C = SimpleNamespace(
             _cuda_memoryStats=self._stats,

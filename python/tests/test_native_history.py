@@ -109,6 +109,31 @@ def test_a_history_of_the_programs_own_is_left_alone(history: dict[str, Any]) ->
     assert history["enabled"] and history["calls"] == []
 
 
+def test_history_can_be_the_first_use_of_cuda(torch: ModuleType, history: dict[str, Any]) -> None:
+    torch.STATE["initialized"] = False
+    with native.cuda_memory_history():
+        assert history["enabled"]
+    assert not history["enabled"]
+
+
+def test_history_survives_an_evidence_window(torch: ModuleType, history: dict[str, Any]) -> None:
+    window = _cuda_history.Window(torch)
+    window.open()
+    with native.cuda_memory_history(trace_alloc_max_entries=77):
+        window.close()
+        assert window.is_taken and history["enabled"]
+        assert history["calls"][-1][1]["max_entries"] == 77
+        # A window that opens now uses the history as it is.
+        window.open()
+        window.close()
+        assert window.is_taken and history["enabled"]
+    assert not history["enabled"]
+    window.open()
+    assert history["enabled"] and not window.is_taken
+    window.close()
+    assert not history["enabled"]
+
+
 def test_history_ends_with_a_block_that_fails(history: dict[str, Any]) -> None:
     with pytest.raises(ZeroDivisionError), native.cuda_memory_history():
         1 / 0

@@ -173,7 +173,7 @@ class Search:
                     return
                 if count > self._watched:
                     self._watched = None
-                    self._history.switch_off()
+                    self._history.close()
                     self.is_tainted = True
                     return
 
@@ -293,9 +293,9 @@ class Search:
             self.ignore(self._snapshot())
         before = history.counters()
         began = time.monotonic()
-        history.switch_on()
+        history.open()
         time.sleep(_WINDOW_S)
-        history.switch_off()
+        history.close()
         seconds = time.monotonic() - began
         allocations = history.counters().allocations - before.allocations
         cost_s = min(seconds * _RECORDED_SHARE, allocations * ALLOCATION_S)

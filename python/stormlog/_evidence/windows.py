@@ -153,7 +153,7 @@ class Windows:
         self._window_steps = steps
         counters = self._history.counters()
         if not self._is_used_as_it_is:
-            self._history.switch_on()
+            self._history.open()
             allowed = counters.allocations + round(2 * _LONGEST_WINDOW_S / ALLOCATION_S)
             self.search.watch(allowed)
         self._begun = (self._calls, now, counters)
@@ -170,7 +170,7 @@ class Windows:
                 # The program made so many allocations that recording was switched off early.
                 self._phase = self._wait
                 return True
-            self._history.switch_off()
+            self._history.close()
             allocations = self._window_end[2].allocations - before.allocations
             self.budget.spend(allocations * ALLOCATION_S, now)
             if self._history.is_taken:
@@ -206,7 +206,7 @@ class Windows:
 
     def _leave(self) -> None:
         if self._phase == self._recording and not self._is_used_as_it_is and self.search.unwatch():
-            self._history.switch_off()
+            self._history.close()
         self._phase = self._idle
         self._give_turn()
 

@@ -155,12 +155,17 @@ class Tensor:
         return 4
 
 
+def _is_history_enabled() -> bool:
+    assert STATE["initialized"], "the real function ends the process here"
+    return bool(HISTORY["enabled"])
+
+
 version = types.SimpleNamespace(cuda="13.0", hip=None)
 backends = types.SimpleNamespace()
 _C = types.SimpleNamespace(
     _cuda_memoryStats=_nested_stats,
     _cuda_attach_out_of_memory_observer=OBSERVERS.append,
-    _cuda_isHistoryEnabled=lambda: HISTORY["enabled"],
+    _cuda_isHistoryEnabled=_is_history_enabled,
     _cuda_memorySnapshot=_memory_snapshot,
 )
 
@@ -208,6 +213,8 @@ _waiting: list[Any] = []
 
 
 def _start_cuda() -> None:
+    if STATE["initialized"]:
+        return
     STATE["initialized"] = True
     for call in _waiting:
         call()
@@ -220,6 +227,7 @@ cuda.__dict__.update(
     ),
     _lazy_call=lambda call: call() if STATE["initialized"] else _waiting.append(call),
     start=_start_cuda,
+    init=_start_cuda,
 )
 
 nn = types.ModuleType("torch.nn")
