@@ -353,6 +353,18 @@ def test_a_gpu_that_is_lost_is_not_waited_for_for_ever(
     assert document(tmp_path / "out", "manifest.json")["error"]
 
 
+def test_a_device_that_cannot_be_tracked_is_the_error_of_the_bundle(
+    torch: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*arguments: Any) -> Any:
+        raise ValueError("no such device")
+
+    monkeypatch.setattr(diagnose, "_tracker", failing)
+    with pytest.raises(ValueError, match="no such device"):
+        diagnose.run_diagnose(str(tmp_path / "out"), None, 0, 0.05, "x")
+    assert "no such device" in document(tmp_path / "out", "manifest.json")["error"]
+
+
 BLOCK = re.compile(r"<!-- test: (\w+) -->\n```sh\n(.*?)```", re.DOTALL)
 TRAIN = {
     "clean": CALM.format(seconds=0.5),

@@ -86,10 +86,10 @@ def diagnose(
     bundle = _core.DiagnoseBundle(
         output, command_line, environment, framework, native_history=capture is not None
     )
-    tracker = make(interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
-    tracker.start_tracking()
-    cut_short = None
+    tracker = cut_short = None
     try:
+        tracker = make(interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
+        tracker.start_tracking()
         session = tracker.get_session_summary()
         if session is not None:
             bundle.session_has_begun(session_summary_to_dict(session))
@@ -103,6 +103,7 @@ def diagnose(
         cut_short = str(error)
         raise
     finally:
-        tracker.stop_tracking()
+        if tracker is not None:
+            tracker.stop_tracking()
         result = bundle.finish(device, count_ooms(), duration > 0, cut_short)
     return result
