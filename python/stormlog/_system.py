@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from importlib.util import find_spec
 from typing import Any
 
 from . import _core
+from ._installed import is_installed
 from ._torch import loaded_torch
 
 
@@ -34,16 +34,6 @@ def system_info() -> dict[str, Any]:
     if limit is not None:
         info["memory_limit"] = limit
     return info
-
-
-def is_installed(name: str) -> bool:
-    """Whether a package can be imported; one that was added to ``sys.modules`` counts too."""
-    if sys.modules.get(name) is not None:
-        return True
-    try:
-        return find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 def _torch_info(torch: Any) -> dict[str, Any]:

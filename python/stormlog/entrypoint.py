@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib.util import find_spec
 
 from . import _core
+from ._installed import is_installed
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def _run(dialect: str, argv: list[str] | None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     if "diagnose" in arguments[:2]:
         # A bundle records whether PyTorch is installed, which Rust cannot find out cheaply.
-        os.environ["STORMLOG_TORCH_AVAILABLE"] = str(find_spec("torch") is not None)
+        os.environ["STORMLOG_TORCH_AVAILABLE"] = str(is_installed("torch"))
     if dialect == "jaxmemprof":
-        os.environ["STORMLOG_JAX_AVAILABLE"] = str(find_spec("jax") is not None)
+        os.environ["STORMLOG_JAX_AVAILABLE"] = str(is_installed("jax"))
     return _core.main(dialect, arguments)

@@ -24,7 +24,7 @@ from ._export_content import (
     export,
     tracking,
 )
-from ._export_library import is_installed
+from ._installed import is_installed
 from .errors import InvalidValueError, MissingFrameworkError
 from .session import SessionSummary
 

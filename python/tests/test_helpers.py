@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import FAKE_TORCH
 
-from stormlog import utils
+from stormlog import _system, utils
 
 MIB = 1 << 20
 
@@ -156,3 +157,11 @@ def test_a_tensorflow_profile_as_text(tensorflow: Any) -> None:
     assert "  f:\n    Calls: 300\n    Peak Memory: 12.00 MB\n    Total Duration: 1.500s\n" in text
     assert "  Fragmentation Score: 0.850\n" in text and "  TensorFlow Version: 2.20.0\n" in text
     assert tf_utils.format_memory(None) == "N/A" and tf_utils.format_memory(1536) == "1.50 KB"
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="needs a machine without PyTorch")
+def test_a_folder_is_no_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find_spec("torch") is not None
+    assert not _system.system_info()["torch_available"]

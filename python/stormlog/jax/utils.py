@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .._frameworks import machine
 from .._frameworks.machine import is_apple_silicon, machine_facts, memory_percent_used, version_pair
 from .._compat.legacy_names import legacy_names
-from .._system import is_installed
+from .._installed import is_installed
 from ._device import NO_STATS, normalize, resolve, stats_of
 from .jax_env import require_jax
 

@@ -15,7 +15,7 @@ from .._frameworks.machine import (
 )
 from .._frameworks.sizes import MB, resident_mb
 from .._compat.legacy_names import legacy_names
-from .._system import is_installed
+from .._installed import is_installed
 from .analyzer import MemoryAnalyzer
 from .tf_env import require_tensorflow
 

@@ -1,0 +1,21 @@
+"""Checks whether a package is installed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+
+def is_installed(name: str) -> bool:
+    """Whether a package can be imported, without importing it; one that was added to
+    ``sys.modules`` counts too.
+
+    A directory of that name is not enough: ``wandb`` stores its runs in one.
+    """
+    if sys.modules.get(name) is not None:
+        return True
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None
