@@ -2,6 +2,8 @@
 //! format crate need not look into are converted to handles (indices), and a handle is converted
 //! back to the same object.
 
+use std::time::Duration;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 use serde::Serialize;
@@ -12,6 +14,16 @@ use crate::errors::raise;
 /// A key that is not a string is converted to a text: this prefix and the number of the key's
 /// handle. No real key starts with these two unpaired surrogates.
 const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
+
+/// Converts seconds to a duration; negative seconds become zero, and seconds that exceed the longest
+/// duration become that duration.
+pub(crate) fn seconds(value: f64) -> Duration {
+    let longest = Duration::from_secs(u64::from(u32::MAX));
+    if value < 0.0 {
+        return Duration::ZERO;
+    }
+    Duration::try_from_secs_f64(value).map_or(longest, |time| time.min(longest))
+}
 
 /// The Python objects that were not converted. The number in a [`Value::Opaque`] is the index of
 /// such an object.

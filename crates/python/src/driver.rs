@@ -2,7 +2,6 @@
 //! asked the driver for which memory.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -10,7 +9,7 @@ use stormlog_capture::collect::{nvml, tree};
 use stormlog_capture::driver::{self, Question, Site, State};
 use stormlog_format::{Map, Text, Value};
 
-use crate::convert::Objects;
+use crate::convert::{Objects, seconds};
 
 /// Wraps a function of PyTorch, so that other functions are called before it and after it. The
 /// wrapper is not a Python function, so it does not appear in tracebacks of the program.
@@ -85,8 +84,7 @@ pub(crate) fn wait_for_contexts(
     every_s: f64,
     patience_s: f64,
 ) -> (Vec<u32>, Option<f64>) {
-    let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    let (every, patience) = (duration(every_s), duration(patience_s));
+    let (every, patience) = (seconds(every_s), seconds(patience_s));
     let found = py.detach(|| driver::wait_for_contexts(&known, every, patience));
     let last_without = found.last_without.map(|after| after.as_secs_f64());
     (found.devices, last_without)
@@ -148,8 +146,7 @@ pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u
 /// `None` if no question comes within `patience_s` seconds.
 #[pyfunction]
 pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u64)> {
-    let patience = Duration::try_from_secs_f64(patience_s).unwrap_or_default();
-    let question = py.detach(|| driver::next_question(patience))?;
+    let question = py.detach(|| driver::next_question(seconds(patience_s)))?;
     Some((question.number, question.thread))
 }
 

@@ -4,7 +4,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -19,7 +18,9 @@ use stormlog_capture::record::{self, AlertListener, Detail, EventQuery, RecordOp
 use stormlog_capture::store::host_name;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
 
-use crate::convert::{Objects, Reading, dict_of, dicts_of, text_from_python, text_to_python};
+use crate::convert::{
+    Objects, Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python,
+};
 use crate::errors::raise;
 use crate::sink::sink_config;
 use crate::sources::collector_of;
@@ -38,12 +39,6 @@ struct Options<'py> {
     sink: Option<Bound<'py, PyAny>>,
     samples_only: bool,
     start_metadata: Option<Bound<'py, PyAny>>,
-}
-
-/// Converts seconds to a duration; seconds that exceed the longest duration become that duration.
-fn seconds(value: f64) -> Duration {
-    let longest = Duration::from_secs(u64::from(u32::MAX));
-    Duration::try_from_secs_f64(value).map_or(longest, |time| time.min(longest))
 }
 
 /// Records the memory of this process or of a device, for Python.

@@ -7,7 +7,6 @@
 
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -16,7 +15,7 @@ use stormlog_capture::store::record_lines::Named;
 use stormlog_capture::store::{self, SinkConfig, SinkError, Thinning};
 use stormlog_format::{SessionStatus, SessionSummary, Text, Value};
 
-use crate::convert::{dict_of, scalar, text_of};
+use crate::convert::{dict_of, scalar, seconds, text_of};
 use crate::json_text::record_session;
 use crate::record_lines::{self, Lines};
 
@@ -175,7 +174,7 @@ impl Sink {
 
 pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     let count = |name: &str| config.getattr(name)?.extract::<f64>().map(whole);
-    let seconds = |name: &str| config.getattr(name)?.extract::<f64>().map(duration);
+    let duration = |name: &str| config.getattr(name)?.extract().map(seconds);
     let root_dir: PathBuf = config.getattr("root_dir")?.extract()?;
     let budget = config.getattr_opt("thinning_budget_bytes")?;
     let budget = budget.filter(|budget| !budget.is_none());
@@ -187,13 +186,13 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     };
     Ok(SinkConfig {
         flush_every_events: count("flush_every_events")?,
-        flush_every: seconds("flush_every_seconds")?,
+        flush_every: duration("flush_every_seconds")?,
         rollover_max_bytes: count("rollover_max_bytes")?,
         rollover_max_events: count("rollover_max_events")?,
         retention_max_files: count("retention_max_files")?,
         retention_max_total_bytes: count("retention_max_total_bytes")?,
         write_rollups: config.getattr("write_rollups")?.is_truthy()?,
-        rollup_window: seconds("rollup_window_seconds")?,
+        rollup_window: duration("rollup_window_seconds")?,
         thinning,
         ..SinkConfig::new(root_dir)
     })
@@ -202,11 +201,6 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
 /// Rounds a positive limit from the configuration, such as a number of bytes, up to an integer.
 fn whole(limit: f64) -> u64 {
     stormlog_format::whole(limit.ceil()).unsigned_abs()
-}
-
-/// Converts seconds to a duration; seconds that exceed the longest duration become that duration.
-fn duration(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
 }
 
 /// Reads a session's summary. A sink that starts this session ignores the status and the end in the
