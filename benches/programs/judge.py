@@ -5,11 +5,12 @@
     python benches/programs/judge.py --only gan,ema --seconds 30
     python benches/programs/judge.py --judge-only runs              recordings made before
     python benches/programs/judge.py --same-results                 the programs' own results
+    python benches/programs/judge.py --programs benches/second_programs
 
 The report on a clean program is right when no finding is a warning or critical. The report on a
-fault is right when a finding of an expected kind is a warning or critical, and none of an
-unexpected kind is. programs.json lists what is expected. Needs the
-standard library only. Exit code: 0 when everything is right, 1 otherwise.
+fault is right when a finding of an expected kind is a warning or critical, none of an unexpected
+kind is, and no finding names a wrong line or holder. programs.json, beside the programs, lists what
+is expected. Needs the standard library only. Exit code: 0 when everything is right, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-HELPERS = {"common", "tiny", "judge"}
+HELPERS = {"common", "tiny", "judge", "net"}
 NEEDS = ("python", "numpy", "torch-cpu", "cuda", "jax", "jax-gpu", "lightning", "transformers", "accelerate")
 LOUD = ("warning", "critical")
 LEAKS = {"allocator_leak", "host_leak", "hidden_drift"}
 OUT_OF_MEMORY = re.compile(
     r"ran out of (host )?memory|out[- ]of[- ]memory|\bOOM\b|MemoryError|RESOURCE_EXHAUSTED|(can't|cannot|failed to) allocate", re.IGNORECASE
 )
-MARK = re.compile(r"#\s*(CULPRIT(?:-HOLDER)?)\s*$")
+MARK = re.compile(r"#\s*(CULPRIT(?:-HOLDER)?)\b")
 
 # Runs in the interpreter of the programs, which need not be ours.
 PROBE = """
@@ -58,8 +59,25 @@ print(json.dumps(have))
 
 
 @dataclass
+class Marks:
+    """The marked lines of a program."""
+
+    allocating: set[int] = field(default_factory=set)  # numbers of the lines marked CULPRIT
+    text: str = ""  # all marked lines, which contain the names of the holders
+
+    def are_named_by(self, cause: dict[str, Any], source: Path) -> bool:
+        """Whether the cause of a finding names a marked line, or a variable of one as the holder."""
+        site = cause["site"]
+        calls = [site, *cause["call_path"]] if site else []
+        if any(Path(call["file"]).name == source.name and call["line"] in self.allocating for call in calls):
+            return True
+        names = re.findall(r"[A-Za-z_]\w+", " ".join(re.findall(r"`([^`]+)`", cause["holder"] or "")))
+        return any(re.search(rf"\b{name}\b", self.text) for name in names if name not in ("self", "__main__"))
+
+
+@dataclass
 class Program:
-    """One line of programs.json."""
+    """One entry of programs.json."""
 
     name: str
     about: str
@@ -72,6 +90,11 @@ class Program:
     beside: list[str] = field(default_factory=list)  # these may be reported as well
     rank: int | None = None  # the rank that the finding must name, on a GPU
     severity: str = "warning"  # the least severity that counts as naming the fault
+    folder: Path = HERE
+
+    @property
+    def source(self) -> Path:
+        return self.folder / f"{self.name}.py"
 
     def expected(self, device: str) -> set[str]:
         if device == "cpu" and self.expect_cpu is not None:
@@ -85,12 +108,17 @@ class Program:
             return [python, *ranks, f"{self.name}.py"]
         return [python, f"{self.name}.py"]
 
-    def culprit(self) -> tuple[str, int] | None:
-        """The mark in the program's source, and its line."""
-        for number, line in enumerate((HERE / f"{self.name}.py").read_text().splitlines(), 1):
+    def marks(self) -> Marks | None:
+        """The lines of the program's source that a report may name as the cause."""
+        if not self.source.exists():  # only the program's recording is in the repository
+            return None
+        marks = Marks()
+        for number, line in enumerate(self.source.read_text().splitlines(), 1):
             if found := MARK.search(line):
-                return found[1], number
-        return None
+                marks.text += line[: found.start()] + "\n"
+                if found[1] == "CULPRIT":
+                    marks.allocating.add(number)
+        return marks
 
     def device(self, have: set[str]) -> str:
         """Where the program's arrays are: 'cuda' or 'cpu'."""
@@ -123,7 +151,8 @@ class Judgement:
     clean: bool = True
     named: bool = False
     false_findings: int = 0
-    line_named: bool = False
+    causes_right: list[str] = field(default_factory=list)
+    causes_wrong: list[str] = field(default_factory=list)
     headline: str = ""
 
     @property
@@ -131,16 +160,17 @@ class Judgement:
         return "ok" if not self.wrong else "; ".join(self.wrong)
 
 
-def load_programs() -> list[Program]:
-    """The table, checked against the files."""
-    programs = [Program(**entry) for entry in json.loads((HERE / "programs.json").read_text())["programs"]]
+def load_programs(folder: Path = HERE) -> list[Program]:
+    """The table of a folder of programs, checked against the files."""
+    entries = json.loads((folder / "programs.json").read_text())["programs"]
+    programs = [Program(**entry, folder=folder) for entry in entries]
     names = [program.name for program in programs]
-    files = {path.stem for path in HERE.glob("*.py")} - HELPERS
+    files = {path.stem for path in folder.glob("*.py")} - HELPERS
     problems = [f"{name}.py is not in programs.json" for name in sorted(files - set(names))]
     problems += [f"programs.json has '{name}', but there is no {name}.py" for name in sorted(set(names) - files)]
     for program in programs:
         problems += [f"{program.name}: unknown need '{need}'" for need in program.needs if need not in NEEDS]
-        if program.name in files and bool(program.expect) != bool(program.culprit()):
+        if (marks := program.marks()) and bool(program.expect) != bool(marks.text):
             problems.append(f"{program.name}: a faulty program has a CULPRIT mark, a clean one has none")
     if problems:
         sys.exit("error: " + "\n".join(problems))
@@ -158,10 +188,10 @@ def environment(arguments: argparse.Namespace, steps: int | None = None) -> dict
     return env
 
 
-def execute(command: list[str], env: dict[str, str], limit_s: float) -> tuple[int, str, str]:
+def execute(command: list[str], folder: Path, env: dict[str, str], limit_s: float) -> tuple[int, str, str]:
     """Exit code, standard output and standard error. A signal N is 128 + N, as in a shell."""
     child = subprocess.Popen(
-        command, cwd=HERE, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, errors="replace", start_new_session=True,
     )
     try:
@@ -180,7 +210,7 @@ def record(program: Program, arguments: argparse.Namespace, have: set[str]) -> R
     shutil.rmtree(folder, ignore_errors=True)
     command = [*arguments.stormlog, "run", "--dir", str(folder), "--", *program.command(arguments.python)]
     begin = time.monotonic()
-    code, out, err = execute(command, environment(arguments), 3 * arguments.seconds + 180)
+    code, out, err = execute(command, program.folder, environment(arguments), 3 * arguments.seconds + 180)
     took = round(time.monotonic() - begin, 2)
     made = Recording(program.name, program.device(have), code, arguments.seconds, took, out, err[-2000:])
     (arguments.out / f"{program.name}.run.json").write_text(json.dumps(asdict(made), indent=1))
@@ -251,6 +281,7 @@ def judge(program: Program, made: Recording, report: dict[str, Any] | str) -> Ju
     false = [found for found in loud if kind_of(found) not in allowed or not names_rank(found)]
     result.false_findings = len(false)
     result.wrong += sorted({f"false: {kind_of(found)}" for found in false})
+    judge_causes(program, findings, result)
 
     if expected:
         heard = findings if program.severity == "info" else loud
@@ -264,23 +295,33 @@ def judge(program: Program, made: Recording, report: dict[str, Any] | str) -> Ju
         if program.cause and not kinds & set(program.cause):
             result.named = False
             result.wrong.append(f"cause missed: {'|'.join(program.cause)}")
-        if mark := program.culprit():
-            result.line_named = bool(re.search(rf"\b{program.name}\.py:{mark[1]}\b", json.dumps(findings)))
     return result
+
+
+def judge_causes(program: Program, findings: list[dict[str, Any]], result: Judgement) -> None:
+    """Compare the lines and holders that findings name with the marks in the program's source."""
+    marks = program.marks()
+    for finding in findings if marks else ():
+        if cause := finding.get("cause"):
+            site = cause["site"] and f"{Path(cause['site']['file']).name}:{cause['site']['line']}"
+            named = ", ".join(name for name in (site, cause["holder"]) if name)
+            (result.causes_right if marks.are_named_by(cause, program.source) else result.causes_wrong).append(named)
+    result.wrong += [f"wrong cause: {named}" for named in result.causes_wrong]
 
 
 def same_results(program: Program, arguments: argparse.Namespace) -> Judgement:
     """Compare exit code and output with and without `stormlog run`, for a fixed number of steps."""
     env, limit_s = environment(arguments, arguments.steps), 300.0
     command = program.command(arguments.python)
-    plain = execute(command, env, limit_s)
+    plain = execute(command, program.folder, env, limit_s)
     with tempfile.TemporaryDirectory() as folder:
-        under = execute([*arguments.stormlog, "run", "-q", "--dir", folder, "--", *command], env, limit_s)
+        recording = [*arguments.stormlog, "run", "-q", "--dir", folder, "--", *command]
+        under = execute(recording, program.folder, env, limit_s)
     result = Judgement(program.name, f"exit {plain[0]}, {len(plain[1])} B", f"exit {under[0]}, {len(under[1])} B")
     if plain[0] != program.exit:
         result.wrong.append(f"exit code {plain[0]} instead of {program.exit} without stormlog")
     if plain[:2] != under[:2]:
-        again = execute(command, env, limit_s)
+        again = execute(command, program.folder, env, limit_s)
         result.wrong.append("not the same" if again[:2] == plain[:2] else "not deterministic without stormlog either")
         result.headline = f"{plain[1][-300:]!r} against {under[1][-300:]!r}; {under[2][-300:]!r}"
     return result
@@ -302,7 +343,8 @@ def totals(rows: list[Judgement]) -> dict[str, int]:
         "faults": len(faulty),
         "faults_named": sum(row.named for row in faulty),
         "false_findings": sum(row.false_findings for row in rows),
-        "lines_named": sum(row.line_named for row in faulty),
+        "causes_right": sum(bool(row.causes_right) for row in faulty),
+        "causes_wrong": sum(bool(row.causes_wrong) for row in rows),
         "wrong": sum(bool(row.wrong) for row in rows),
     }
 
@@ -310,6 +352,7 @@ def totals(rows: list[Judgement]) -> dict[str, int]:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="where recordings go (default: a temporary folder)")
+    parser.add_argument("--programs", type=Path, default=HERE, metavar="DIR", help="folder of programs (default: this one)")
     parser.add_argument("--only", help="names of programs, separated by commas")
     parser.add_argument("--needs", help="only programs that need nothing else, e.g. python,numpy")
     parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
@@ -368,7 +411,7 @@ def print_list(programs: list[Program]) -> None:
 
 def main() -> int:
     arguments = parse_arguments()
-    programs = select(load_programs(), arguments)
+    programs = select(load_programs(arguments.programs.resolve()), arguments)
     if arguments.list:
         print_list(programs)
         return 0
@@ -412,7 +455,8 @@ def main() -> int:
             f"\nclean silent {summary['clean_silent']}/{summary['clean']}, "
             f"faults named {summary['faults_named']}/{summary['faults']}, "
             f"false findings {summary['false_findings']}, "
-            f"lines named {summary['lines_named']}/{summary['faults']}"
+            f"lines or holders named {summary['causes_right']}/{summary['faults']}, "
+            f"wrong ones {summary['causes_wrong']}"
         )
     if skipped:
         reason = "no recording" if arguments.judge_only else "needs missing here"

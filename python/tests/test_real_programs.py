@@ -44,13 +44,6 @@ def load_programs() -> list[Any]:
 judge = load_judge()
 
 
-class SharedProgram(judge.Program):  # type: ignore[misc, name-defined]
-    """A program whose source is not in the repository."""
-
-    def culprit(self) -> None:
-        return None
-
-
 # leak_to_oom ended before it reached its memory limit.
 SHARED: dict[str, dict[str, Any]] = {
     "clean_gpt": {},
@@ -67,7 +60,7 @@ SHARED: dict[str, dict[str, Any]] = {
 PROGRAMS = {program.name: program for program in load_programs()}
 RECORDED = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 EXPECTED = PROGRAMS | {
-    f"shared_{name}": SharedProgram(f"shared_{name}", "", ["torch-cpu", "cuda"], **fields)
+    f"shared_{name}": judge.Program(f"shared_{name}", "", ["torch-cpu", "cuda"], **fields)
     for name, fields in SHARED.items()
 }
 CLEAN = [name for name in RECORDED if name in EXPECTED and not EXPECTED[name].expect]
