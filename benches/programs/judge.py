@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-HELPERS = {"common", "tiny", "judge", "net"}
+HELPERS = {"common", "tiny", "judge", "net", "parts"}
 NEEDS = ("python", "numpy", "torch-cpu", "cuda", "jax", "jax-gpu", "lightning", "transformers", "accelerate")
 LOUD = ("warning", "critical")
 LEAKS = {"allocator_leak", "host_leak", "hidden_drift"}
