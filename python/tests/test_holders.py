@@ -350,9 +350,17 @@ def test_a_search_ends_in_time(program: types.ModuleType) -> None:
     found = _holders.survey(began + 0.02, most_elements=1000)
     assert found.cut_short == "no time was left"
     assert time.monotonic() - began < 5
-    rests: list[None] = []
-    search(rest=lambda: rests.append(None), most_elements=1000)
-    assert rests
+
+
+def test_a_search_beside_the_program_rests_after_a_millisecond_of_work(
+    program: types.ModuleType,
+) -> None:
+    program.deep = [[[n] for n in range(300)] for _ in range(300)]  # type: ignore[attr-defined]
+    rested = [time.thread_time()]
+    search(rest=lambda: rested.append(time.thread_time()), most_elements=1000)
+    worked = time.thread_time() - rested[0]
+    assert worked > 0.02, "a shorter search needs no rests"
+    assert len(rested) > worked / 0.005
 
 
 def test_a_graph_of_objects_that_is_endless_ends(program: types.ModuleType) -> None:

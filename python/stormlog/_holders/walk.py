@@ -26,8 +26,10 @@ INPUTS, ACTIVATIONS, OTHER, UNNAMED = "inputs", "activations", "other_named", "u
 CATEGORIES = (PARAMETERS, GRADIENTS, OPTIMIZER_STATE, INPUTS, ACTIVATIONS, OTHER, UNNAMED)
 _PREFERENCE = {category: place for place, category in enumerate(CATEGORIES)}
 
-# The clock is read once per this many objects.
+# The clock is read once per this many objects. On a thread beside the program, the search rests
+# after this time.
 _BETWEEN_CHECKS = 32
+_LONGEST_WORK_S = 0.001
 _MOST_OBJECTS = 2_000_000
 _MOST_REFERENTS = 1000
 _MOST_GRAPHS = 256
@@ -106,7 +108,7 @@ class Walk:
         # Optimizers that were seen in no collection so far.
         self._alone: set[int] = set()
         self._atoms: set[int] = set()
-        self._checked = time.monotonic()
+        self._rested = time.monotonic()
         self._level = 0
         self._user_modules: set[str] = {"__main__"}
         self.objects = 0
@@ -328,10 +330,9 @@ class Walk:
         if self.objects > _MOST_OBJECTS:
             self.cut_short = f"more than {_MOST_OBJECTS} objects"
             raise Stop
-        if self._rest is not None and now - self._checked > 0.001:
+        if self._rest is not None and now - self._rested > _LONGEST_WORK_S:
             self._rest()
-            now = time.monotonic()
-        self._checked = now
+            self._rested = time.monotonic()
 
     def _expand(
         self,
