@@ -295,7 +295,7 @@ fn add_certain_growth(
                 });
                 course.growth = course
                     .growth
-                    .filter(|growth| !certain::needs_grow(signals, growth.onset, growth.rate));
+                    .filter(|growth| !certain::is_of_batches(signals, growth.onset, growth.rate));
             }
             let (series, _) = signals.channel(channel);
             if let Some(growth) = &mut course.growth

@@ -44,6 +44,13 @@ const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
 /// Growth counts as begun when this share of all its bytes has grown.
 const BEGUN: f64 = 0.03;
+/// Growth has stopped when the floor has been level up to the end of the track for this many times
+/// as long as in the longest pause of the growth, and for at least this share of the growth. A
+/// cache that is full by then, or a model that is complete, is no leak.
+const STOPPED: f64 = 1.6;
+const MIN_STOPPED: f64 = 0.12;
+/// A pause ends when the floor has risen by this share of the growth.
+const STAIR: f64 = 0.04;
 
 /// A fit that leaves less than `GOOD_FIT` of the variation unexplained adds log-odds in favour of
 /// growth: `ODDS_PER_FOLD` for each factor of e by which the unexplained share lies below
@@ -129,6 +136,8 @@ pub(super) struct Growth {
     /// Growth rate in the later part of the growth, as a share of the rate that the fitted trend
     /// has in that part.
     pub(super) late_pace: f64,
+    /// Whether the floor no longer grows at the end of the track.
+    has_stopped: bool,
     /// Log-odds in favour of growth from the samples alone, without the fitted trend.
     pub(super) odds: f64,
     /// Whether the growth is large, long and spread out enough to be reported.
@@ -157,6 +166,7 @@ impl Growth {
             && self.unexplained <= demand.unexplained
             && self.unexplained < demand.of_jump * self.two_levels_leave
             && self.late_pace >= demand.late_pace
+            && !self.has_stopped
     }
 
     /// Log-odds that a good fit of the trend adds to the log-odds of the samples. Few samples give
@@ -179,6 +189,7 @@ impl Growth {
             unexplained: line.misfit,
             two_levels_leave: 1.0,
             late_pace: 1.0,
+            has_stopped: false,
             odds: CERTAIN,
             matters: true,
             strength,
@@ -268,6 +279,7 @@ fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> G
         unexplained: unexplained(knots, &levels, &trend),
         two_levels_leave: two_levels_leave(&levels),
         late_pace: late_pace(knots, &levels, &trend),
+        has_stopped: has_stopped(knots, &levels, &trend),
         odds: support.odds(),
         matters,
         strength: Strength::Strong,
@@ -364,6 +376,24 @@ fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     even.max(ends) / trend.grown
 }
 
+/// Whether the floor is level at the end of the track for longer than pauses of the growth explain.
+fn has_stopped(knots: &[Knot], levels: &[f64], trend: &Trend) -> bool {
+    let first = knots.partition_point(|k| k.t < trend.onset);
+    let rising = isotonic(&levels[first..]);
+    let Some(mut level) = rising.first().copied() else {
+        return false;
+    };
+    let (mut since, mut longest) = (trend.onset, 0.0_f64);
+    for (knot, &rise) in knots[first..].iter().zip(&rising) {
+        if rise >= level + STAIR * trend.grown {
+            longest = longest.max(knot.t - since);
+            (since, level) = (knot.t, rise);
+        }
+    }
+    let still = trend.end - since;
+    still > STOPPED * longest && still > MIN_STOPPED * (trend.end - trend.onset)
+}
+
 /// Seconds between a tenth and nine tenths of the growth, for growth of any shape.
 fn spread_of(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     let rising = isotonic(levels);
@@ -384,6 +414,39 @@ mod tests {
         let run = run_of([sketch]);
         let signals = &signals::read(&run)[0];
         find(&signals.allocated, &signals.allocated_floor, signals)
+    }
+
+    /// A floor that rises by `stair` bytes at each of the given times (in seconds) of a minute.
+    fn stairs(at: &[f64], stair: f64) -> (Vec<Knot>, Vec<f64>) {
+        let times = (0..120).map(|k| f64::from(k) / 2.0);
+        let level = |t: f64| stair * at.iter().filter(|one| **one <= t).count() as f64;
+        let knots: Vec<Knot> = times.map(|t| Knot { t, level: level(t) }).collect();
+        let levels = knots.iter().map(|k| k.level).collect();
+        (knots, levels)
+    }
+
+    #[test]
+    fn growth_that_pauses_much_longer_at_the_end_than_before_has_stopped() {
+        let stopped = |at: &[f64]| {
+            let (knots, levels) = stairs(at, 100.0);
+            let trend = Trend {
+                onset: at[0],
+                end: 59.5,
+                level: 0.0,
+                grown: 100.0 * at.len() as f64,
+                shape: 1,
+                misfit: 0.0,
+            };
+            has_stopped(&knots, &levels, &trend)
+        };
+        // A model that unfreezes layers every 8 s, the last ones at 40 s.
+        assert!(stopped(&[8.0, 16.0, 24.0, 32.0, 40.0]));
+        // Something is kept at each evaluation, every 8 s or so.
+        assert!(!stopped(&[8.0, 17.0, 24.0, 33.0, 40.0, 49.0]));
+        let even: Vec<f64> = (10..=100).map(|k| f64::from(k) / 2.0).collect();
+        assert!(stopped(&even), "a cache that was full at 50 s");
+        let even: Vec<f64> = (10..=112).map(|k| f64::from(k) / 2.0).collect();
+        assert!(!stopped(&even), "a pause of 3 s at the end is short");
     }
 
     #[test]

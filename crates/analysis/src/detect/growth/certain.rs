@@ -8,6 +8,7 @@
 
 use super::straight::{self, Line};
 use super::{Growth, Strength};
+use crate::detect::cause::windows;
 use crate::detect::evidence::Channel;
 use crate::detect::evidence::series::Series;
 use crate::detect::evidence::signals::Signals;
@@ -65,7 +66,7 @@ pub(crate) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     };
     let line = match channel {
         Channel::Allocated => line
-            .filter(|line| !needs_grow(signals, line.onset, line.rate))
+            .filter(|line| !is_of_batches(signals, line.onset, line.rate))
             .or_else(|| line_of_peak(signals)),
         Channel::Hidden => line,
     }?;
@@ -107,9 +108,16 @@ fn by_steps(steps: &[f64], series: &Series, blocks: usize) -> Option<Line> {
     })
 }
 
+/// Whether growth of the memory held between steps is explained by batches that grow. It is not
+/// where evidence windows have shown which blocks survive the steps.
+pub(crate) fn is_of_batches(signals: &Signals, from: f64, rate: f64) -> bool {
+    let evidence = signals.track.evidence.as_ref();
+    evidence.and_then(windows::cause_of).is_none() && needs_grow(signals, from, rate)
+}
+
 /// Whether the memory that steps need grows much faster than the memory held between steps. The
 /// memory that steps need grows when batches grow, for example with longer and longer sequences.
-pub(crate) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
+fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
     let held = rate * (signals.end - from) / MANY_BLOCKS as f64;
     let rise = |t: &[f64], y: &[f64]| straight::typical_rise(t, y, from, MANY_BLOCKS);
     let known: Vec<(f64, f64)> = signals
