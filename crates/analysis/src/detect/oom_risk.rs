@@ -16,6 +16,8 @@ use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
 /// Confidence of a finding about an out-of-memory error that was recorded, not predicted.
 const RECORDED: f64 = 0.99;
+/// Errors within this first share of a run may belong to a search for the largest batch.
+const START_SHARE: f64 = 1.0 / 3.0;
 
 /// Finds ranks that ran out of memory, or whose growth fills the device within the horizon of
 /// `options`.
@@ -64,10 +66,20 @@ fn is_end(subject: &Subject, mark: &OomMark) -> bool {
     }
 }
 
+/// Whether all errors were caught in the first part of a run that then ended normally. Programs
+/// that search for the largest batch run out of memory on purpose.
+fn is_search_for_limit(subject: &Subject) -> bool {
+    let signals = &subject.signals;
+    let is_early = |mark: &OomMark| signals.seconds(mark.at_ns) <= START_SHARE * signals.end;
+    subject.end.is_normal() && signals.track.ooms.iter().all(is_early)
+}
+
 fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding {
     let is_end = is_end(subject, mark);
     let severity = if is_end {
         Severity::Critical
+    } else if is_search_for_limit(subject) {
+        Severity::Info
     } else {
         Severity::Warning
     };
@@ -355,6 +367,7 @@ fn highest_use(subject: &Subject) -> Option<f64> {
 mod tests {
     use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
+    use crate::timeline::RankEnd;
 
     fn answer_on(sketch: Sketch, hours: f64) -> Answer {
         let run = run_of([sketch]);
@@ -409,6 +422,30 @@ mod tests {
             risk.explanation
                 .starts_with("GPU 0 ran out of memory at 12.0 s (out of memory)")
         );
+    }
+
+    #[test]
+    fn caught_errors_at_the_start_are_a_note_and_later_ones_a_warning() {
+        let severity = |seconds: &[i64]| {
+            let mut run = run_of([a_rank(0)]);
+            let track = &mut run.tracks[0];
+            let start = track.t_ns[0];
+            let caught = |seconds: &i64| OomMark {
+                at_ns: start + seconds * 1_000_000_000,
+                is_caught: true,
+                ..OomMark::default()
+            };
+            track.ooms = seconds.iter().map(caught).collect();
+            run.ends = vec![RankEnd {
+                rank: track.rank,
+                pid: track.pid,
+                at_ns: None,
+                end: End::Exit { code: Some(0) },
+            }];
+            check(&Evidence::of(&run), &Options::default()).findings()[0].severity
+        };
+        assert_eq!(severity(&[10, 12]), Severity::Info);
+        assert_eq!(severity(&[10, 300]), Severity::Warning);
     }
 
     #[test]
