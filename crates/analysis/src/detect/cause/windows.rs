@@ -13,6 +13,10 @@ const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
 /// Smallest share of the growth that a line or a holder must explain to be named as its cause.
 const MOST: f64 = 0.5;
+/// Smallest share of the growth that a line must allocate itself to be named while the holder is
+/// unknown. The memory of an autograd graph is allocated by many lines of the model, and none of
+/// these is the cause.
+const MOST_WITHOUT_HOLDER: f64 = 0.8;
 /// A leak that happens rarely may show in only two evidence windows; both must then agree on one
 /// line that explains almost all of the growth.
 const AGREEING_WHERE_RARE: usize = 2;
@@ -44,8 +48,17 @@ pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
         return None;
     }
     let searched = float(growth.max(survived));
-    let site = best_site(evidence, &windows, needed, most * searched);
     let holder = best_holder(evidence, survived, most * searched);
+    let lines = if holder.is_some() {
+        Lines::AlsoCalls {
+            least_bytes: most * searched,
+        }
+    } else {
+        Lines::Allocating {
+            least_bytes: most.max(MOST_WITHOUT_HOLDER) * searched,
+        }
+    };
+    let site = best_site(evidence, &windows, needed, lines);
     let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
         (Some((bytes, _, _)), _) => (*bytes, split(site)),
         (None, Some((bytes, _))) => (*bytes, (None, Vec::new())),
@@ -87,13 +100,32 @@ struct Seen<'e> {
     path: &'e [Site],
 }
 
-/// The innermost line of code that explains most of the growth. When the memory comes from many
-/// lines, as for an autograd graph, the result is the call that these lines have in common.
+/// Which lines may be named, and the bytes that a line must explain.
+#[derive(Clone, Copy)]
+enum Lines {
+    /// Only lines that allocate the memory themselves.
+    Allocating { least_bytes: f64 },
+    /// Also lines that call those that allocate.
+    AlsoCalls { least_bytes: f64 },
+}
+
+impl Lines {
+    fn include(self, one: &Seen<'_>) -> bool {
+        let (least_bytes, may_call) = match self {
+            Self::Allocating { least_bytes } => (least_bytes, false),
+            Self::AlsoCalls { least_bytes } => (least_bytes, true),
+        };
+        float(one.bytes) > least_bytes && (may_call || one.depth == 0.0)
+    }
+}
+
+/// The innermost of the `lines` that explain most of the growth. When the memory comes from many
+/// lines, as for an autograd graph, this may be the call that these lines have in common.
 fn best_site(
     evidence: &WindowEvidence,
     windows: &[&EvidenceWindow],
     needed: usize,
-    least_bytes: f64,
+    lines: Lines,
 ) -> Option<Named> {
     let mut seen: HashMap<(&str, u32), Seen<'_>> = HashMap::new();
     for (index, window) in windows.iter().enumerate() {
@@ -128,7 +160,7 @@ fn best_site(
     };
     let best = seen
         .into_values()
-        .filter(|one| float(one.bytes) > least_bytes && is_shown(one))
+        .filter(|one| lines.include(one) && is_shown(one))
         .min_by(|a, b| {
             let depth = |one: &Seen<'_>| one.depth / float(one.bytes.max(1));
             let by_depth = depth(a).total_cmp(&depth(b));
@@ -288,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_call_is_named_where_no_line_has_most() {
+    fn the_common_call_of_many_lines_is_named_only_beside_the_holder() {
         let stacks = (1..=4)
             .map(|line| {
                 vec![
@@ -299,8 +331,11 @@ mod tests {
             })
             .collect();
         let parts = [(0, 25), (1, 25), (2, 25), (3, 25)];
-        let windows = vec![window(100, &parts); 3];
-        assert_eq!(place(&evidence(windows, stacks)).unwrap(), "loss.py:40");
+        let mut found = evidence(vec![window(100, &parts); 3], stacks);
+        assert_eq!(place(&found), None);
+        found.holders = vec![("`losses` in `__main__`".to_owned(), 100)];
+        found.searched_bytes = Some(100);
+        assert_eq!(place(&found).unwrap(), "loss.py:40");
     }
 
     #[test]
