@@ -16,4 +16,4 @@ x = jnp.ones((1024, 4096))
 print("filling", flush=True)
 for i in endless(per_second=30):
     x = jnp.tanh(x * 0.99)  # CULPRIT
-    kept.append(x.block_until_ready())
+    kept.append(x.block_until_ready())  # CULPRIT-HOLDER

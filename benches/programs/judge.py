@@ -302,7 +302,8 @@ def judge_causes(program: Program, findings: list[dict[str, Any]], result: Judge
     """Compare the lines and holders that findings name with the marks in the program's source."""
     marks = program.marks()
     for finding in findings if marks else ():
-        if cause := finding.get("cause"):
+        counts = finding["severity"] in LOUD or kind_of(finding) in result.expected
+        if (cause := finding.get("cause")) and counts:
             site = cause["site"] and f"{Path(cause['site']['file']).name}:{cause['site']['line']}"
             named = ", ".join(name for name in (site, cause["holder"]) if name)
             (result.causes_right if marks.are_named_by(cause, program.source) else result.causes_wrong).append(named)
