@@ -1,7 +1,7 @@
 //! Finds secrets that a text assigns to a name: `name=value`, `name: value`, `"name": "value"`.
 
 use super::Hidden;
-use super::names::{is_secret, is_secret_name};
+use super::names::{is_secret, is_secret_name, is_token_name};
 use super::prose::is_common_word;
 
 /// Authentication schemes that precede the secret in a header, as in `Authorization: Bearer X`.
@@ -74,8 +74,28 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let is_text = is_entry && !is_quoted;
     let is_word = name.eq_ignore_ascii_case("token") && value.len() < SECRET_LENGTH;
     let is_message = is_text && (is_word || (start == 0 && is_common_word(value)));
+    // Lines of a program are recorded too, and in a language model `token` is a number or a tensor.
+    let is_statement = !is_entry && !is_quoted && start == 0 && blanks > 0;
+    let is_code = is_statement && is_token_name(name) && is_expression(value);
     let begin = 1 + blanks;
-    (!is_message && is_secret(name, value)).then_some((begin + start, begin + end))
+    (!is_message && !is_code && is_secret(name, value)).then_some((begin + start, begin + end))
+}
+
+/// Whether a value is an expression of a program: a variable, or the beginning of a call or of an
+/// element, such as `model(ids`.
+fn is_expression(value: &str) -> bool {
+    let end = value.find(['(', '[']);
+    let (name, is_variable) = match end {
+        Some(end) => (&value[..end], false),
+        None => (value, true),
+    };
+    let is_name = |c: char| c.is_ascii_alphabetic() || "_.".contains(c);
+    let is_name_of_call = |c: char| is_name(c) || c.is_ascii_digit();
+    if is_variable {
+        name.len() < SECRET_LENGTH && name.chars().all(is_name)
+    } else {
+        name.starts_with(is_name) && name.chars().all(is_name_of_call)
+    }
 }
 
 /// The name at the end of a text, and whether the name is in quotes.

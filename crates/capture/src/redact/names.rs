@@ -192,6 +192,11 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     may_be_secret(name) && kind_of(&plain_name(name)) != Kind::Plain
 }
 
+/// Whether the last word of a name is `token`.
+pub(super) fn is_token_name(name: &str) -> bool {
+    kind_of(&plain_name(name)) == Kind::Token
+}
+
 /// Whether a text with the given name is a secret. Empty texts and words such as `none` are not
 /// secrets. A number under the name of a token is a count, and a reference to a variable does not
 /// contain its value, so neither is a secret.

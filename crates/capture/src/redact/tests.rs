@@ -134,6 +134,8 @@ fn secrets_in_documents_inside_of_documents_are_hidden() {
     ] {
         check(before, after);
     }
+    check("token = a1B2c3D4e5F6", "token = [redacted]");
+    check("password = getpass()", "password = [redacted])");
     // An unclosed quote hides the rest of its line but not the rest of the file.
     check("password: 'a\nstep 3", "password: '[redacted]\nstep 3");
 }
@@ -152,6 +154,10 @@ fn evidence_stays() {
         "unexpected token: 'x' in line 3; bad token: layer",
         "Bearer of bad news",
         "if token == x: y",
+        "token = model(token, cache, position)",
+        "token = next(streams[number], None)",
+        "best_token = logits[:, -1].argmax(-1)",
+        "token = sampled",
     ] {
         check(text, text);
     }
