@@ -29,7 +29,7 @@ pub use group::{Member, newest_first, runs};
 pub use host_inspection::{HostHolder, HostInspection};
 pub use ledger::{Ledger, LedgerEntry, Owner};
 pub use oom_bundles::{BundleNumbers, fill_oom_marks, read_oom_bundles};
-pub use oom_cause::{Failure, Held};
+pub use oom_cause::{Failure, Held, category_words};
 pub use process::{Process, Role};
 pub(crate) use read::{program_name, program_of_start, run_id_of_start};
 pub use read::{run_id_of, run_of};

@@ -98,7 +98,7 @@ pub(crate) fn graphs(run: &Run) -> Vec<HeldGraph> {
         if let Some(failure) = last {
             let mut root = Node::default();
             for held in &failure.holders {
-                let category = clean(&held.category);
+                let category = clean(held.category_words());
                 let holder = clean(&held.holder);
                 let path = [(category, String::new()), (holder, String::new())];
                 root.add(&path, held.bytes);

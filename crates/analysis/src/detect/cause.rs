@@ -38,10 +38,36 @@ impl Cause {
         let holder = self.holder.as_deref();
         let holder = holder.map(|holder| holder.strip_suffix(" in `__main__`").unwrap_or(holder));
         match (holder, place) {
-            (Some(holder), Some(place)) => Some(format!("{holder} grows, allocated at {place}")),
-            (Some(holder), None) => Some(format!("{holder} grows")),
+            (Some(holder), Some(place)) => {
+                let verb = verb_of(holder);
+                Some(format!("{holder} {verb}, allocated at {place}"))
+            }
+            (Some(holder), None) => Some(format!("{holder} {verb}", verb = verb_of(holder))),
             (None, Some(place)) => Some(format!("allocated at {place}")),
             (None, None) => None,
         }
+    }
+}
+
+/// "grow" for several holders, such as "the autograd graphs of 12 tensors in `kept`", else "grows".
+fn verb_of(holder: &str) -> &'static str {
+    let rest = holder.strip_prefix("the ").unwrap_or_default();
+    let noun = rest.split_once(" of ").map_or("", |(noun, _)| noun);
+    if noun.ends_with('s') { "grow" } else { "grows" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_grows_and_several_grow() {
+        assert_eq!(verb_of("`sessions`"), "grows");
+        assert_eq!(verb_of("the `lru_cache` of `position_bias`"), "grows");
+        assert_eq!(verb_of("the autograd graph of `hidden`"), "grows");
+        assert_eq!(
+            verb_of("the autograd graphs of 12 tensors in `aux`"),
+            "grow"
+        );
     }
 }

@@ -59,6 +59,26 @@ pub struct Held {
     pub bytes: i64,
 }
 
+impl Held {
+    /// The category in the words of reports.
+    #[must_use]
+    pub fn category_words(&self) -> &str {
+        category_words(&self.category)
+    }
+}
+
+/// A category of held memory in the words of reports; an unknown category as it is.
+#[must_use]
+pub fn category_words(category: &str) -> &str {
+    match category {
+        "optimizer_state" => "optimizer state",
+        "other_named" => "other tensors",
+        "unnamed" => "unknown holders",
+        "host" => "host memory",
+        other => other,
+    }
+}
+
 /// Sets the cause in `mark` from the entry `cause` of the failed request's metadata. Missing or
 /// malformed values of the cause stay unknown.
 pub(super) fn fill(mark: &mut OomMark, request: &Map) {

@@ -96,10 +96,7 @@ fn failure_lines(failure: &Failure, cause: &Cause) -> Vec<String> {
     let holders = failure.holders.iter().take(HOLDERS);
     let mut lines: Vec<String> = holders
         .map(|one| {
-            let category = match one.category.as_str() {
-                "host" => "host memory".to_owned(),
-                other => other.replace('_', " "),
-            };
+            let category = one.category_words();
             let size = bytes::human(one.bytes);
             format!("{size} of {category} held by {holder}", holder = one.holder)
         })

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::detect::cause::{Cause, Failure};
 use crate::detect::finding::words;
-use crate::timeline::{OomMark, float};
+use crate::timeline::{OomMark, category_words, float};
 
 /// Longest piece of the program's source code that a finding quotes, in characters.
 const LONGEST_SOURCE: usize = 60;
@@ -89,15 +89,6 @@ fn by_holder(failure: &Failure) -> Vec<String> {
         .take(MOST_NAMED)
         .map(|one| format!("{} {}", one.holder, words::bytes(float(one.bytes))))
         .collect()
-}
-
-fn category_words(category: &str) -> &str {
-    match category {
-        "optimizer_state" => "optimizer state",
-        "other_named" => "other tensors",
-        "unnamed" => "unknown holders",
-        other => other,
-    }
 }
 
 /// The cause of an out-of-memory error in the form of a finding's cause; `None` when neither a site
