@@ -232,18 +232,30 @@ def bootstrap(values: list[float], rounds: int = 5000) -> tuple[float, float]:
     return medians[int(rounds * 0.025)], medians[int(rounds * 0.975)]
 
 
-def thread_cpu(pid: int, name: str) -> float:
-    ticks = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            text = (task / "stat").read_text()
-        except OSError:
-            continue
-        title, _, rest = text.partition("(")[2].rpartition(")")
-        if title.startswith(name):
-            fields = rest.split()
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+def cpu_of_thread(pid: int, thread: int | str) -> float:
+    """The CPU seconds of a thread; 0 when it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
+    except OSError:
+        return 0.0
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of_process(pid: int) -> float:
+    return sum(cpu_of_thread(pid, task.name) for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def cpu_of_own_threads() -> dict[str, float]:
+    """CPU seconds of the recorder's threads in this process, by name."""
+    names = {task.name: (task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
+    # Before Python 3.14 the kernel does not know the names of Python's threads.
+    names.update((str(one.native_id), one.name) for one in threading.enumerate())
+    used: dict[str, float] = {}
+    for thread, name in names.items():
+        if name.startswith("stormlog"):
+            used[name] = used.get(name, 0.0) + cpu_of_thread(os.getpid(), thread)
+    return used
 
 
 class Recorder:
@@ -256,7 +268,7 @@ class Recorder:
         self._cpu = self.read_cpu()
 
     def read_cpu(self) -> dict[str, float]:
-        return {"inside": thread_cpu(os.getpid(), "stormlog")}
+        return cpu_of_own_threads()
 
     def pause(self, paused: bool) -> None:
         self.tracker._owner.set_paused(paused)
@@ -277,7 +289,7 @@ class Recorder:
         self.pause(False)
         used = self.read_cpu()
         seconds = max(self._on_s, 1e-9)
-        return {name: round((used[name] - self._cpu[name]) / seconds, 5) for name in used}
+        return {name: round((used[name] - self._cpu.get(name, 0.0)) / seconds, 5) for name in used}
 
     def ages(self) -> dict[str, float]:
         """How old the allocator's counters were when a sample was taken."""
@@ -314,7 +326,7 @@ class InRun(Recorder):
         return states[-1].metadata["evidence"] if states else None
 
     def read_cpu(self) -> dict[str, float]:
-        return {**super().read_cpu(), "parent": thread_cpu(self._parent, "")}
+        return {**super().read_cpu(), "parent": cpu_of_process(self._parent)}
 
     def pause(self, paused: bool) -> None:
         os.kill(self._parent, signal.SIGSTOP if paused else signal.SIGCONT)
