@@ -1,9 +1,43 @@
 //! Formats counts and byte counts: [`human_bytes`] for Stormlog's own output, [`byte_text`] for
-//! texts that stormlog 0.3.9 defines.
+//! texts that stormlog 0.3.9 defines. Parses byte counts as people and programs write them.
+
+use crate::number::plain_decimal;
 
 const BINARY_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
+
+/// The units of [`parse_bytes`] in lower case, with their number of bytes. A single letter is a
+/// binary unit, as in the errors of XLA and in the options of most programs.
+const SIZES: [(&str, f64); 15] = [
+    ("", 1.0),
+    ("b", 1.0),
+    ("bytes", 1.0),
+    ("kb", 1e3),
+    ("mb", 1e6),
+    ("gb", 1e9),
+    ("tb", 1e12),
+    ("k", 1024.0),
+    ("kib", 1024.0),
+    ("m", 1_048_576.0),
+    ("mib", 1_048_576.0),
+    ("g", 1_073_741_824.0),
+    ("gib", 1_073_741_824.0),
+    ("t", 1_099_511_627_776.0),
+    ("tib", 1_099_511_627_776.0),
+];
+
+/// Parses an amount of memory such as `512MiB`, `1.5 GB` or `4096`. `MB` is a million bytes, `MiB`
+/// and `M` are 1,048,576 bytes, and a number without a unit is in bytes.
+pub fn parse_bytes(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let end = text.find(|ch: char| ch.is_ascii_alphabetic());
+    let (amount, unit) = text.split_at(end.unwrap_or(text.len()));
+    let unit = unit.to_ascii_lowercase();
+    let (_, size) = SIZES.into_iter().find(|(name, _)| *name == unit)?;
+    let bytes = plain_decimal(amount.trim_end())? * size;
+    bytes.is_finite().then_some(bytes)
+}
 
 /// Formats bytes in binary units with three significant digits: `1.52 GiB`, `283 MiB`, `12 B`.
 pub fn human_bytes(bytes: f64) -> String {
@@ -65,7 +99,43 @@ pub fn counted(count: usize, noun: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{byte_text, grouped, human_bytes};
+    use super::{byte_text, grouped, human_bytes, parse_bytes};
+
+    #[test]
+    fn amounts_as_people_write_them() {
+        let cases = [
+            ("4096", 4096.0),
+            ("0", 0.0),
+            ("12 bytes", 12.0),
+            ("8GB", 8e9),
+            ("8GiB", 8_589_934_592.0),
+            ("8G", 8_589_934_592.0),
+            ("1.5 gib", 1_610_612_736.0),
+            (" 100 kB ", 1e5),
+            ("2T", 2_199_023_255_552.0),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(parse_bytes(text), Some(bytes), "{text}");
+        }
+        for bad in [
+            "",
+            "GB",
+            "8GBB",
+            "8II",
+            "8XB",
+            "-1",
+            "+1MB",
+            "1e3",
+            "nan",
+            ".",
+            "5 bananas",
+            "20%",
+        ] {
+            assert_eq!(parse_bytes(bad), None, "{bad}");
+        }
+        let huge = format!("{}TB", "9".repeat(300));
+        assert_eq!(parse_bytes(&huge), None);
+    }
 
     #[test]
     fn thousands() {

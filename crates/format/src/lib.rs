@@ -29,7 +29,7 @@ pub mod spreadsheet;
 mod text;
 mod value;
 
-pub use byte_text::{byte_text, counted, grouped, human_bytes};
+pub use byte_text::{byte_text, counted, grouped, human_bytes, parse_bytes};
 pub use event::{
     Counters, Event, FIELDS, IDENTITY_FIELDS, INTEGER_COLUMNS, LATEST_VERSION, Version,
 };
@@ -37,7 +37,8 @@ pub use event_type::EventType;
 pub use identity::{DistributedIdentity, IdentityInput, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, Pruned, Rewriting, SINK_FORMAT, Segment, Thinned};
 pub use number::{
-    IntegerError, integer_of_text, parse_integer, round_to_6, truncate, whole, whole_count,
+    IntegerError, integer_of_text, parse_integer, plain_decimal, round_to_6, truncate, whole,
+    whole_count,
 };
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
