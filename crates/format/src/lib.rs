@@ -7,6 +7,7 @@
 mod byte_text;
 pub mod classify;
 mod digits;
+mod duration;
 mod event;
 mod event_type;
 pub mod file_names;
@@ -30,6 +31,7 @@ mod text;
 mod value;
 
 pub use byte_text::{byte_text, counted, grouped, human_bytes, parse_bytes};
+pub use duration::human_duration;
 pub use event::{
     Counters, Event, FIELDS, IDENTITY_FIELDS, INTEGER_COLUMNS, LATEST_VERSION, Version,
 };

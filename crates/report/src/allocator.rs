@@ -10,6 +10,7 @@ mod sections;
 
 use askama::Template;
 use stormlog_analysis::allocator_snapshot::Account;
+use stormlog_format::human_duration;
 
 use crate::bytes::grouped;
 use crate::chart;
@@ -145,7 +146,7 @@ fn subtitle(account: &Account) -> Vec<String> {
         return vec!["no history recorded: current state of the allocator only".to_owned()];
     };
     let events = grouped(account.totals.events as i64);
-    let length = time::span(last.time_ns.saturating_sub(first.time_ns));
+    let length = human_duration(last.time_ns.saturating_sub(first.time_ns));
     vec![if account.has_times {
         let from = time::moment(first.time_ns);
         format!("{events} events of PyTorch's allocator in {length}, from {from}")

@@ -3,7 +3,7 @@
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, PhasePeak, Severity, Site};
 use stormlog_analysis::timeline::RankCoverage;
-use stormlog_format::counted;
+use stormlog_format::{counted, human_duration};
 
 use crate::{bytes, time};
 
@@ -174,7 +174,7 @@ pub(super) fn coverage(report: &Report) -> String {
         count => format!(
             "{gaps} (longest {longest})",
             gaps = counted(count, "gap"),
-            longest = time::span(longest)
+            longest = human_duration(longest)
         ),
     };
     let damage = match report.damage.len() {
@@ -230,7 +230,7 @@ fn rank_row(coverage: &RankCoverage, findings: &[&Finding]) -> [String; 8] {
         coverage.samples.to_string(),
         coverage
             .interval_ns
-            .map_or("unknown".to_owned(), time::span),
+            .map_or("unknown".to_owned(), human_duration),
         known(coverage.peaks.used),
         known(coverage.last_used_bytes),
         share,

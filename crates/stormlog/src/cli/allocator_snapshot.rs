@@ -10,6 +10,7 @@ use stormlog_analysis::allocator_snapshot::{
     Account, Holder, LiveBlock, Owners, SegmentUse, Snapshot, SnapshotError, Totals, read,
 };
 use stormlog_analysis::regular_file;
+use stormlog_format::human_duration;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Theme, allocator_page, bytes, time};
 
@@ -144,7 +145,7 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
                 events = totals.events,
                 first = time::moment(first.time_ns),
                 last = time::moment(last.time_ns),
-                span = time::span(last.time_ns.saturating_sub(first.time_ns))
+                span = human_duration(last.time_ns.saturating_sub(first.time_ns))
             ),
         )?,
         (Some(_), _) => fact("recorded", format!("{} events", totals.events))?,

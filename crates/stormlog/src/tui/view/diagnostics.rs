@@ -6,7 +6,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Wrap};
 use stormlog_analysis::detect::Finding;
-use stormlog_format::human_bytes;
+use stormlog_format::{human_bytes, human_duration};
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, held_lines, time};
@@ -203,8 +203,8 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             for_terminal(&line.path).into_owned(),
             line.count.to_string(),
             line.ranks.len().to_string(),
-            time::span(line.total_ns),
-            time::span(line.longest_ns),
+            human_duration(line.total_ns),
+            human_duration(line.longest_ns),
             known(line.peak_used),
         ])
     });

@@ -5,6 +5,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
+use stormlog_format::human_duration;
 use stormlog_report::analyze::note_line;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{LedgerLines, Measure, bytes, ledger_lines, time};
@@ -126,7 +127,7 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         if let Some(first) = first {
             lines.push(fact("from", time::moment(first)));
             if let Some(last) = last {
-                lines.push(fact("lasting", time::span(last.saturating_sub(first))));
+                lines.push(fact("lasting", human_duration(last.saturating_sub(first))));
             }
         }
     }
@@ -144,7 +145,7 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&Led
     });
     let title = match model.live_ns {
         Some(at_ns) => {
-            let age = time::span(model.now_ns.saturating_sub(at_ns).max(0));
+            let age = human_duration(model.now_ns.saturating_sub(at_ns).max(0));
             format!("Live verdict{issues}; {age} old")
         }
         None => format!("Verdict{issues}"),
