@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use stormlog_format::{parse_bytes, plain_decimal};
+use stormlog_format::{parse_bytes, plain_decimal, seconds_of_unit};
 
 /// The error for a text that is not a valid limit of a gate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,15 +37,6 @@ pub struct StepLimit {
     pub bytes_per_step: f64,
     text: String,
 }
-
-const TIMES: [(&str, f64); 6] = [
-    ("s", 1.0),
-    ("sec", 1.0),
-    ("min", 60.0),
-    ("h", 3600.0),
-    ("hour", 3600.0),
-    ("d", 86_400.0),
-];
 
 impl FromStr for GrowthLimit {
     type Err = BadLimit;
@@ -87,11 +78,9 @@ impl FromStr for SlopeLimit {
     type Err = BadLimit;
 
     fn from_str(text: &str) -> Result<Self, BadLimit> {
-        let parsed = text.split_once('/').and_then(|(amount, time)| {
-            let time = time.trim().to_ascii_lowercase();
-            let (_, seconds) = TIMES.into_iter().find(|(name, _)| *name == time)?;
-            Some(parse_bytes(amount)? / seconds)
-        });
+        let parsed = text
+            .split_once('/')
+            .and_then(|(amount, time)| Some(parse_bytes(amount)? / seconds_of_unit(time.trim())?));
         let bytes_per_s = parsed.ok_or_else(|| BadLimit {
             text: text.to_owned(),
             like: "an amount per time such as 10MB/min, 1GiB/h or 100kB/s",
@@ -190,6 +179,7 @@ mod tests {
     fn slopes() {
         let rate = |text: &str| text.parse::<SlopeLimit>().map(|limit| limit.bytes_per_s);
         assert_eq!(rate("60MB/min"), Ok(1e6));
+        assert_eq!(rate("60MB/m"), Ok(1e6));
         assert_eq!(rate("1 kB / s"), Ok(1000.0));
         assert_eq!(rate("3600/h"), Ok(1.0));
         let error = rate("10MB").expect_err("no time");

@@ -565,7 +565,7 @@ fn a_signal_and_an_exception_are_in_the_headline() {
     assert_eq!(
         headline(&raised),
         "Ended by ValueError: bad shape at train.py:12. No memory problem found: 1 process, GPU 0, \
-         1 min"
+         59.9 s"
     );
     // An exception of another process does not end a program that exits with 0.
     let helper = clean().raises("ValueError", "bad shape").exits(0).verdict();

@@ -22,7 +22,7 @@ use crate::Exit;
 use crate::console::Console;
 use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Summary, Target, Watch, environment, watch};
 use crate::failure::hinted;
-use crate::recording::gpu_collectors;
+use crate::recording::{gpu_collectors, seconds};
 use crate::services::Finished;
 
 /// Record a process, a command or a GPU for a while and report memory risks
@@ -61,11 +61,12 @@ pub(crate) struct Common {
         long,
         value_name = "SECONDS",
         allow_negative_numbers = true,
+        value_parser = seconds,
         conflicts_with = "command"
     )]
     duration: Option<f64>,
     /// Seconds between samples [default: 0.5; for a command 0.1]
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     interval: Option<f64>,
     /// Diagnose this process and its children
     #[arg(long, conflicts_with = "command")]

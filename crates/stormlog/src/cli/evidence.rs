@@ -25,6 +25,7 @@ use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::on_this_machine;
+use crate::recording::seconds;
 
 /// The names of the request file and the answer file; the recorder uses the same names.
 const REQUEST: &str = "evidence.request";
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RUN_DIR")]
     run: PathBuf,
     /// How long to wait for the answer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 90.0)]
+    #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = seconds)]
     timeout: f64,
     /// Print the answer as JSON
     #[arg(long)]

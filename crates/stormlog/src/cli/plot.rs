@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// Ranks to draw: all, or numbers and ranges such as 0,2,4-7
     #[arg(long, value_name = "RANKS", default_value = "all")]
     rank: RankFilter,
-    /// Start of the range: seconds since the start, a duration (2m30s), or a time stamp
+    /// Start of the range: seconds since the start, a duration (2m30s), or a time
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// End of the range, like --from
