@@ -61,6 +61,18 @@ pub fn human_bytes(bytes: f64) -> String {
     format!("{value:.decimals$} {}", BINARY_UNITS[unit])
 }
 
+/// Formats a rate in bytes per second, minute or hour, whichever gives at least one MiB:
+/// `16.0 MiB/s`, `1.20 GiB/h`.
+pub fn human_rate(bytes_per_s: f64) -> String {
+    const MIB: f64 = 1_048_576.0;
+    let (seconds, unit) = match bytes_per_s.abs() {
+        rate if rate >= MIB => (1.0, "s"),
+        rate if rate * 60.0 >= MIB => (60.0, "min"),
+        _ => (3600.0, "h"),
+    };
+    format!("{}/{unit}", human_bytes(bytes_per_s * seconds))
+}
+
 /// A byte count in the format of stormlog 0.3.9: two decimals, with units that are powers of 1024.
 pub fn byte_text(bytes: i64) -> String {
     if bytes == 0 {
@@ -75,8 +87,10 @@ pub fn byte_text(bytes: i64) -> String {
     format!("{value:.2} {}", UNITS[unit])
 }
 
-/// Formats a number with thousands separators: `11,370,000,384`.
-pub fn grouped(number: i64) -> String {
+/// Formats a number with thousands separators: `11,370,000,384`. A number that does not fit into 64
+/// bits becomes the largest one that does.
+pub fn grouped(number: impl TryInto<i64>) -> String {
+    let number = number.try_into().unwrap_or(i64::MAX);
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
     if number < 0 {
@@ -91,15 +105,20 @@ pub fn grouped(number: i64) -> String {
     text
 }
 
-/// Formats a count with its noun: `1 sample`, `2 samples`.
-pub fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
+/// Formats a count with its noun: `1 sample`, `12,000 samples`, `2 processes`.
+pub fn counted(count: impl TryInto<i64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(i64::MAX);
+    let ending = match count {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", grouped(count))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{byte_text, grouped, human_bytes, parse_bytes};
+    use super::{byte_text, counted, grouped, human_bytes, human_rate, parse_bytes};
 
     #[test]
     fn amounts_as_people_write_them() {
@@ -142,6 +161,16 @@ mod tests {
         assert_eq!(grouped(-1_234_567), "-1,234,567");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(i64::MIN), "-9,223,372,036,854,775,808");
+        assert_eq!(counted(1_usize, "sample"), "1 sample");
+        assert_eq!(counted(1_234_567, "sample"), "1,234,567 samples");
+        assert_eq!(counted(0, "process"), "0 processes");
+    }
+
+    #[test]
+    fn rates_pick_their_unit() {
+        assert_eq!(human_rate(2.0 * 1024.0 * 1024.0), "2.00 MiB/s");
+        assert_eq!(human_rate(100_000.0), "5.72 MiB/min");
+        assert_eq!(human_rate(-1000.0), "-3.43 MiB/h");
     }
 
     #[test]

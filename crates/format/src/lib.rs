@@ -30,7 +30,7 @@ pub mod spreadsheet;
 mod text;
 mod value;
 
-pub use byte_text::{byte_text, counted, grouped, human_bytes, parse_bytes};
+pub use byte_text::{byte_text, counted, grouped, human_bytes, human_rate, parse_bytes};
 pub use duration::{human_duration, parse_duration, seconds_of_unit};
 pub use event::{
     Counters, Event, FIELDS, IDENTITY_FIELDS, INTEGER_COLUMNS, LATEST_VERSION, Version,

@@ -3,7 +3,7 @@
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
-use stormlog_format::{human_duration, names};
+use stormlog_format::{counted, human_duration, names};
 
 use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
@@ -373,12 +373,9 @@ impl Story {
                     parts.push(format!("rank {rank}"));
                 }
             }
-            ranks => parts.push(format!("{} ranks", ranks.len())),
+            ranks => parts.push(counted(ranks.len(), "rank")),
         }
-        parts.push(format!(
-            "{} samples",
-            crate::bytes::grouped(self.samples() as i64)
-        ));
+        parts.push(counted(self.samples(), "sample"));
         if let Ok(span) = self.shown() {
             parts.push(human_duration(span.length()));
             parts.push(format!("from {}", time::moment(span.from)));

@@ -179,7 +179,7 @@ pub(super) fn coverage(report: &Report) -> String {
     };
     let damage = match report.damage.len() {
         0 => "no damage".to_owned(),
-        count => counted(count, "damage"),
+        count => counted(count, "damaged place"),
     };
     let missing = match missing {
         0 => String::new(),

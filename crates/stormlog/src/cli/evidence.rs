@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::{read_manifest, sinks_of_run};
-use stormlog_format::{Map, SessionStatus, SinkNames, session_sources};
+use stormlog_format::{Map, SessionStatus, SinkNames, counted, session_sources};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -269,12 +269,11 @@ fn lines(answer: &Value) -> Vec<String> {
         let values = windows.iter().map(|window| number(&window[key]));
         values.fold(0, i64::saturating_add)
     };
-    let count = windows.len();
-    let plural = if count == 1 { "" } else { "s" };
     let mut lines = vec![format!(
-        "GPU {device}: {count} evidence window{plural}; of the memory allocated in windows, \
+        "GPU {device}: {count}; of the memory allocated in windows, \
          {survivors} stayed in use; memory in use changed by {growth}",
         device = number(&answer["device"]),
+        count = counted(windows.len(), "evidence window"),
         survivors = bytes::human(total("survivor_bytes")),
         growth = bytes::human(total("growth_bytes")),
     )];

@@ -12,7 +12,7 @@ use stormlog_analysis::timeline::{
 use stormlog_analysis::{
     Damage, Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, Removed, gather,
 };
-use stormlog_format::{SessionStatus, Text, human_duration};
+use stormlog_format::{SessionStatus, Text, counted, human_duration};
 use stormlog_report::analyze::ledger_text;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{
@@ -93,13 +93,12 @@ fn print(
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let all = Overview::of(&loaded.sessions);
-    let sessions = loaded.sessions.len();
-    let plural = if sessions == 1 { "" } else { "s" };
     writeln!(
         console.out,
-        "{path}: {events} events in {sessions} session{plural}",
+        "{path}: {events} in {sessions}",
         path = for_terminal(path),
-        events = all.events
+        events = counted(all.events, "event"),
+        sessions = counted(loaded.sessions.len(), "session")
     )?;
     let mut fact =
         |name: &str, text: String| writeln!(console.out, "  {name:<10} {}", for_terminal(&text));
@@ -209,8 +208,8 @@ fn table(sessions: &[LoadedSession], console: &mut Console<'_>) -> anyhow::Resul
     if sessions.len() > ROWS {
         writeln!(
             console.out,
-            "  and {more} more sessions; --json lists all",
-            more = sessions.len() - ROWS
+            "  and {more}; --json lists all",
+            more = counted(sessions.len() - ROWS, "more session")
         )?;
     }
     if !dropped.is_empty() {

@@ -2,20 +2,9 @@
 
 /// Formats bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
 pub(crate) use stormlog_format::human_bytes as bytes;
+/// Formats a growth rate per second, minute or hour: `16.0 MiB/s`, `1.20 GiB/h`.
+pub(crate) use stormlog_format::human_rate as rate;
 use stormlog_format::{human_duration, whole};
-
-/// A growth rate per second, minute or hour, whichever gives at least one MiB: `16 MiB/s`,
-/// `1.20 GiB/h`.
-pub(crate) fn rate(bytes_per_s: f64) -> String {
-    const MIB: f64 = 1024.0 * 1024.0;
-    if bytes_per_s >= MIB {
-        format!("{}/s", bytes(bytes_per_s))
-    } else if bytes_per_s * 60.0 >= MIB {
-        format!("{}/min", bytes(bytes_per_s * 60.0))
-    } else {
-        format!("{}/h", bytes(bytes_per_s * 3600.0))
-    }
-}
 
 /// A duration in one unit: `42 s`, `3.5 min`, `11 h`, `2.1 days`.
 pub(crate) fn duration(seconds: f64) -> String {
@@ -62,10 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_times_pick_their_unit() {
-        assert_eq!(rate(2.0 * 1024.0 * 1024.0), "2.00 MiB/s");
-        assert_eq!(rate(100_000.0), "5.72 MiB/min");
-        assert_eq!(rate(1000.0), "3.43 MiB/h");
+    fn times_pick_their_unit() {
         assert_eq!(duration(42.0), "42 s");
         assert_eq!(duration(210.0), "3.5 min");
         assert_eq!(duration(200_000.0), "2.3 days");

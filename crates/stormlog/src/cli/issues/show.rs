@@ -6,7 +6,7 @@ use clap::Args;
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::Store;
 use stormlog_format::whole;
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Text, Value, human_rate};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::rows::cell;
 use stormlog_report::{bytes, issues as render, time, wrap};
@@ -110,7 +110,7 @@ fn decision(info: &Map) -> Option<String> {
 fn detail_text(key: &str, value: &Value) -> String {
     match value {
         Value::Int(value) if key.ends_with("_bytes") => bytes::human(*value),
-        Value::Float(value) if key == "rate_bytes_per_s" => format!("{}/s", size(*value)),
+        Value::Float(value) if key == "rate_bytes_per_s" => human_rate(*value),
         Value::Float(value) if key.ends_with("_bytes") => size(*value),
         Value::Float(value) => format!("{value:.3}"),
         Value::Map(map) => {

@@ -6,7 +6,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Wrap};
 use stormlog_analysis::detect::Finding;
-use stormlog_format::{human_bytes, human_duration};
+use stormlog_format::{human_bytes, human_duration, human_rate};
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, held_lines, time};
@@ -261,7 +261,7 @@ fn number(name: &str, value: f64) -> String {
     if name.ends_with("_bytes") {
         human_bytes(value.round())
     } else if name.ends_with("_bytes_per_s") {
-        format!("{}/s", human_bytes(value.round()))
+        human_rate(value)
     } else if value.fract() == 0.0 {
         format!("{value:.0}")
     } else {

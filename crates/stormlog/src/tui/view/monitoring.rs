@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
-use stormlog_format::human_duration;
+use stormlog_format::{counted, human_duration};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Measure, bytes};
 
@@ -249,8 +249,8 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         limits.warning, limits.critical
     )));
     lines.push(Line::from(format!(
-        "{} events in memory",
-        monitor.events.len()
+        "{} in memory",
+        counted(monitor.events.len(), "event")
     )));
     lines.push(Line::styled(
         "l thresholds e JSON c CSV",
