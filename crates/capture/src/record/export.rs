@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::spreadsheet::{ROW_END, push_row};
-use stormlog_format::{Event, FIELDS, Map, Value};
+use stormlog_format::spreadsheet::{push_event_header, push_event_row};
+use stormlog_format::{Event, Map, Value};
 
 use crate::redact::redacted_map;
 
@@ -51,22 +51,9 @@ fn json(events: &[Event]) -> String {
 
 fn csv(events: &[Event]) -> String {
     let mut out = String::new();
-    push_row(&mut out, FIELDS, ROW_END);
+    push_event_header(&mut out);
     for event in events {
-        let record = record(event);
-        push_row(
-            &mut out,
-            record.iter().map(|(_, value)| cell(value)),
-            ROW_END,
-        );
+        push_event_row(&mut out, &record(event));
     }
     out
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::Text(text) => text.to_str_lossy().into_owned(),
-        other => Writer::new(Layout::Line).to_string(other),
-    }
 }
