@@ -1,6 +1,5 @@
 //! Exports events to a file: a JSON list, or CSV with metadata as JSON.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::spreadsheet::{push_event_header, push_event_row};
 use stormlog_format::{Event, Map, Value};
 
+use crate::files::write_whole;
 use crate::redact::redacted_map;
 
 /// The file format in which events are exported.
@@ -30,13 +30,13 @@ impl ExportFormat {
     }
 }
 
-/// Writes the events, with secrets removed, to a file. An existing file is overwritten.
+/// Writes the events, with secrets removed, to a file. An existing file is replaced.
 pub fn export(path: &Path, events: &[Event], format: ExportFormat) -> io::Result<()> {
     let text = match format {
         ExportFormat::Json => json(events),
         ExportFormat::Csv => csv(events),
     };
-    fs::write(path, text)
+    write_whole(path, text.as_bytes())
 }
 
 /// An event as the JSON object that a sink writes for it, with secrets removed.
