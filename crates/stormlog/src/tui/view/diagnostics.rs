@@ -96,7 +96,7 @@ fn ranks(model: &Model, run: &OpenedRun, frame: &mut Frame<'_>, area: Rect, titl
         ("reserved", Constraint::Length(9)),
         ("used", Constraint::Length(9)),
         ("hidden", Constraint::Length(9)),
-        ("pauses", Constraint::Length(6)),
+        ("gaps", Constraint::Length(6)),
         ("finding", Constraint::Min(15)),
         ("host", Constraint::Length(if is_wide { 24 } else { 0 })),
     ];
