@@ -57,3 +57,17 @@ fn csv(events: &[Event]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_folder_is_created_and_a_device_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/events.json");
+        export(&path, &[], ExportFormat::Json).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[]");
+        export(Path::new("/dev/null"), &[], ExportFormat::Csv).unwrap();
+    }
+}
