@@ -99,7 +99,7 @@ def test_a_clean_process_is_fine(tmp_path: Path, calm: subprocess.Popen[bytes]) 
 
 
 def test_near_its_limit_is_a_risk(tmp_path: Path, calm: subprocess.Popen[bytes]) -> None:
-    arguments = ("--pid", calm.pid, "--duration", "0.3", "--interval", "0.1", "--limit", "48MB")
+    arguments = ("--pid", calm.pid, "--duration", "0.3", "--interval", "0.1", "--limit", "48MiB")
     result = run("diagnose", *arguments, "--output", tmp_path / "out", "--json")
     assert result.returncode == 2, result
     printed = json.loads(result.stdout)
@@ -113,7 +113,7 @@ def test_a_leak_is_a_risk(tmp_path: Path) -> None:
     leak = subprocess.Popen([sys.executable, "-c", LEAK.format(steps=2000)], stdout=subprocess.PIPE)
     assert leak.stdout is not None and leak.stdout.readline() == b"leaking\n"
     try:
-        arguments = ("--pid", leak.pid, "--duration", "6", "--interval", "0.05", "--limit", "8GB")
+        arguments = ("--pid", leak.pid, "--duration", "6", "--interval", "0.05", "--limit", "8GiB")
         result = run("diagnose", *arguments, "--output", tmp_path / "out", name="gpumemprof")
     finally:
         leak.kill()
@@ -147,7 +147,7 @@ def test_bad_usage_is_a_failure_and_no_risk(tmp_path: Path) -> None:
         (("--native-history-max-entries", "0"), "--native-history-max-entries must be > 0"),
         (("--output", tmp_path / "file"), "cannot create the output directory"),
         (("--device", "77"), "GPU"),
-        (("--limit", "lots"), "a size such as 512MB"),
+        (("--limit", "lots"), "a size such as 512MiB"),
         (("--nonsense",), "--nonsense"),
     ):
         for name in ("main", "gpumemprof"):

@@ -40,7 +40,7 @@ pub use envelope::{RunAttachment, RunEnvelope, RunSessionRef};
 pub(crate) use events::source_path;
 pub use events::{EventFilter, EventRow, EventRows};
 pub use evidence::{EVIDENCE_KINDS, Evidence};
-pub use iso_time::iso_to_ns;
+pub use iso_time::{iso_to_ns, parse_time};
 pub use liveness::{Process, Surroundings, effective_status, settle_statuses};
 pub use ooms::{OomBundle, OomFilter, OomRow};
 pub(crate) use payload::path_text;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags, access};
 
 use crate::kept_file::KeptFile;
 use crate::process::{Looked, look};
@@ -149,14 +149,40 @@ pub fn replace_file(
     replace(directory, name, content, durability, None)
 }
 
-/// Replaces an output file that the user named, like [`replace_file`], but gives the new file the
-/// permissions of the old one. [`replace_file`] writes the files of a sink and ignores the old
-/// permissions: in a shared directory, another user may have created a file of that name with
-/// permissions that let everyone read it.
-pub fn replace_output(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
-    let replaced = directory.join(name).metadata();
-    let mode = replaced.ok().map(|facts| facts.mode() & 0o777);
-    replace(directory, name, content, Durability::System, mode)
+/// Writes an output file that the user named atomically, so that it never contains only a part of
+/// its content. Missing folders are created. The file keeps the permissions of the file that it
+/// replaces, unlike with [`replace_file`], which writes the files of a sink: in a shared directory,
+/// another user may have created a file of that name with permissions that let everyone read it.
+pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
+    std::fs::create_dir_all(directory_of(file))?;
+    let Some((directory, name)) = replaceable(file) else {
+        return std::fs::write(file, content);
+    };
+    remove_leftovers(directory, name);
+    replace(directory, name, content, Durability::System, mode_of(file))
+}
+
+/// The directory in which an output file is, which is `.` for a plain name.
+pub fn directory_of(file: &Path) -> &Path {
+    let parent = file.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// The directory and the name of an output file that another file can replace. `None` for what must
+/// be written directly: devices and pipes (such as `--output /dev/stdout`), and files in a directory
+/// in which this process may not create files.
+pub fn replaceable(file: &Path) -> Option<(&Path, &str)> {
+    let directory = directory_of(file);
+    let name = file.file_name()?.to_str()?;
+    let may_create = || access(directory, Access::WRITE_OK).is_ok();
+    let replaces = !file.exists() || (file.is_file() && may_create());
+    replaces.then_some((directory, name))
+}
+
+/// The permissions of a file that exists.
+pub fn mode_of(file: &Path) -> Option<u32> {
+    Some(file.metadata().ok()?.mode() & 0o777)
 }
 
 fn replace(

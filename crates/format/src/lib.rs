@@ -7,6 +7,7 @@
 mod byte_text;
 pub mod classify;
 mod digits;
+mod duration;
 mod event;
 mod event_type;
 pub mod file_names;
@@ -29,7 +30,8 @@ pub mod spreadsheet;
 mod text;
 mod value;
 
-pub use byte_text::{byte_text, counted, grouped, human_bytes};
+pub use byte_text::{byte_text, counted, grouped, human_bytes, human_rate, parse_bytes};
+pub use duration::{human_duration, parse_duration, seconds_of_unit};
 pub use event::{
     Counters, Event, FIELDS, IDENTITY_FIELDS, INTEGER_COLUMNS, LATEST_VERSION, Version,
 };
@@ -37,7 +39,8 @@ pub use event_type::EventType;
 pub use identity::{DistributedIdentity, IdentityInput, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, Pruned, Rewriting, SINK_FORMAT, Segment, Thinned};
 pub use number::{
-    IntegerError, integer_of_text, parse_integer, round_to_6, truncate, whole, whole_count,
+    IntegerError, integer_of_text, parse_integer, plain_decimal, round_to_6, truncate, whole,
+    whole_count,
 };
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};

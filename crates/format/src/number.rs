@@ -84,6 +84,13 @@ pub fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     text.parse().map_err(|_| IntegerError::TooLarge)
 }
 
+/// Parses a decimal number that is not negative: digits and at most one point, such as `1.5`.
+pub fn plain_decimal(text: &str) -> Option<f64> {
+    let is_plain = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    let value: f64 = text.parse().ok()?;
+    (text.bytes().all(is_plain) && value.is_finite()).then_some(value)
+}
+
 /// Rounds the exact binary value of a float to six decimals, with ties to even.
 pub fn round_to_6(value: f64) -> f64 {
     if value.is_finite() {

@@ -1,6 +1,11 @@
-//! Writes CSV rows, and protects text that a spreadsheet would execute as a formula.
+//! Writes CSV rows and tables of events, and protects text that a spreadsheet would execute as a
+//! formula.
 
 use std::borrow::Cow;
+
+use crate::event::FIELDS;
+use crate::json::{Layout, Writer};
+use crate::value::{Map, Value};
 
 /// The line end that spreadsheets expect after a CSV row.
 pub const ROW_END: &str = "\r\n";
@@ -31,6 +36,22 @@ pub fn push_row<C: AsRef<str>>(
         out.push_str("\"\"");
     }
     out.push_str(row_end);
+}
+
+/// Appends the header of a table of events.
+pub fn push_event_header(out: &mut String) {
+    push_row(out, FIELDS, ROW_END);
+}
+
+/// Appends the record of an event as a row of a table of events. A cell is empty for null, and
+/// contains JSON for nested values.
+pub fn push_event_row(out: &mut String, record: &Map) {
+    let cells = record.iter().map(|(_, value)| match value {
+        Value::Null => String::new(),
+        Value::Text(text) => protected(&text.to_str_lossy()).into_owned(),
+        other => Writer::new(Layout::Line).to_string(other),
+    });
+    push_row(out, cells, ROW_END);
 }
 
 /// The first characters of spreadsheet formulas, including the full-width forms that some
@@ -69,6 +90,7 @@ fn is_formula(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Text;
 
     #[test]
     fn rows_quote_what_separates() {
@@ -80,6 +102,18 @@ mod tests {
         );
         push_row(&mut out, [""], "\n");
         assert_eq!(out, "a,\"b,c\",\"say \"\"x\"\"\",\"two\nlines\",\r\n\"\"\n");
+    }
+
+    #[test]
+    fn a_row_of_an_event_executes_nothing() {
+        let mut record = Map::new();
+        record.insert("job_id", Text::from("=1+1"));
+        record.insert("rank", -1_i64);
+        record.insert("context", Value::Null);
+        record.insert("metadata", Value::Map(Map::new()));
+        let mut out = String::new();
+        push_event_row(&mut out, &record);
+        assert_eq!(out, "'=1+1,-1,,{}\r\n");
     }
 
     #[test]

@@ -10,8 +10,8 @@ mod sections;
 
 use askama::Template;
 use stormlog_analysis::allocator_snapshot::Account;
+use stormlog_format::{counted, human_duration};
 
-use crate::bytes::grouped;
 use crate::chart;
 use crate::error::DrawError;
 use crate::html::{self, policy};
@@ -144,12 +144,12 @@ fn subtitle(account: &Account) -> Vec<String> {
     let (Some(first), Some(last)) = (account.moments.first(), account.moments.last()) else {
         return vec!["no history recorded: current state of the allocator only".to_owned()];
     };
-    let events = grouped(account.totals.events as i64);
-    let length = time::span(last.time_ns.saturating_sub(first.time_ns));
+    let events = counted(account.totals.events, "event");
+    let length = human_duration(last.time_ns.saturating_sub(first.time_ns));
     vec![if account.has_times {
         let from = time::moment(first.time_ns);
-        format!("{events} events of PyTorch's allocator in {length}, from {from}")
+        format!("{events} of PyTorch's allocator in {length}, from {from}")
     } else {
-        format!("{events} events of PyTorch's allocator, in order, without times")
+        format!("{events} of PyTorch's allocator, in order, without times")
     }]
 }

@@ -2,6 +2,7 @@
 
 use crate::story::{Canvas, Story};
 use stormlog_analysis::detect::Severity;
+use stormlog_format::human_duration;
 
 use crate::phase::Phase;
 use crate::scale::{Span, TimeScale, ValueScale, byte_ticks, time_ticks};
@@ -261,7 +262,7 @@ pub(crate) fn sampling_gaps(
         }
         let area = Area::new(left, plot.y, right - left, plot.height);
         scene.rect(area, theme.muted().with_opacity(0.12));
-        let text = format!("no samples, {}", time::span(gap.length()));
+        let text = format!("no samples, {}", human_duration(gap.length()));
         if style.width(&text) + 8.0 < area.width {
             let centre = left + area.width / 2.0;
             scene.text((centre, plot.y + plot.height / 2.0), text, style);

@@ -1,6 +1,7 @@
 //! Draws several charts of a run on one page, with the verdict and the most important facts.
 
 use stormlog_analysis::detect::Severity;
+use stormlog_format::human_duration;
 
 use crate::bytes::{grouped as thousands, human};
 use crate::chart;
@@ -14,7 +15,6 @@ use crate::scale::Span;
 use crate::scene::{Area, Scene, Shape, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::time;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
 use crate::track::{DrawnTrack, Measure};
 
@@ -206,7 +206,7 @@ fn happenings(
         }
         let ink = theme.severity(group.first.severity);
         scene.rect(Area::new(area.x, y - 9.0, 8.0, 10.0), ink);
-        let when = time::span(group.first.time_ns.saturating_sub(span.from));
+        let when = human_duration(group.first.time_ns.saturating_sub(span.from));
         scene.text((area.x + 16.0, y), when, muted);
         let text = match group.first.rank {
             // The sentence of a finding already names the rank, so the rank is added only to the
@@ -225,7 +225,7 @@ fn happenings(
 pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: String| facts.push((name.to_owned(), value));
-    put("duration", time::span(span.length()));
+    put("duration", human_duration(span.length()));
     if !story.is_history {
         put("samples", thousands(story.samples() as i64));
     }

@@ -12,7 +12,7 @@ pub enum DrawError {
     #[error("no samples in the given time range; the recording lasts from {from} to {to}")]
     NothingInSpan { from: String, to: String },
     #[error(
-        "'{0}' is not a time: give seconds since the start (12.5), a duration (2m30s) or a time stamp (2026-11-15T07:02:03Z)"
+        "'{0}' is not a time: give seconds since the start (12.5), a duration (2m30s) or a time (2026-11-15 07:02:03 UTC)"
     )]
     BadMoment(String),
     #[error("a picture of {width}x{height} pixels is too large to draw")]

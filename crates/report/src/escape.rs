@@ -19,8 +19,8 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a character is a control character or an invisible character, which a terminal would act
-/// on instead of printing it.
+/// Whether a character is a control character, an invisible character or one that changes the text
+/// direction, which a terminal or a browser would act on instead of printing it.
 pub(crate) fn is_active(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}')

@@ -1,5 +1,7 @@
 //! Draws host memory in a lane below the device memory, on the same time axis.
 
+use stormlog_format::counted;
+
 use crate::bytes::human;
 use crate::chart::{self, BELOW, LEFT, RIGHT};
 use crate::lines;
@@ -112,7 +114,10 @@ impl HostLane<'_> {
             put(Some(ink(index, is_only, theme)), text, plain);
         }
         if self.tracks.len() > shown.len() {
-            let text = format!("and {} more ranks", self.tracks.len() - shown.len());
+            let text = format!(
+                "and {}",
+                counted(self.tracks.len() - shown.len(), "more rank")
+            );
             put(None, text, muted);
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::issue::{Change, ChangedIssue, Issue};
+use stormlog_format::counted;
 
 use crate::escape::for_terminal;
 use crate::{annotation, time};
@@ -141,8 +142,8 @@ fn annotated(command: &str, word: &str, issue: &Issue) -> String {
 
 /// Describes an issue in one line: how often it occurred, in how many sessions, and when.
 fn facts(issue: &Issue) -> String {
-    let (hits, sessions) = (issue.hit_count(), issue.affected_sessions.len());
-    let many = |count: usize| if count == 1 { "" } else { "s" };
+    let hits = counted(issue.hit_count(), "hit");
+    let sessions = counted(issue.affected_sessions.len(), "session");
     let seen = match (issue.first_seen_ns, issue.last_seen_ns) {
         (Some(first), Some(last)) if first != last => {
             format!(", {} to {}", time::moment(first), time::moment(last))
@@ -151,10 +152,8 @@ fn facts(issue: &Issue) -> String {
         _ => String::new(),
     };
     format!(
-        "{}  {hits} hit{} in {sessions} session{}{seen}",
-        plain(&issue.fingerprint_id),
-        many(usize::try_from(hits).unwrap_or(usize::MAX)),
-        many(sessions),
+        "{id}  {hits} in {sessions}{seen}",
+        id = plain(&issue.fingerprint_id),
     )
 }
 

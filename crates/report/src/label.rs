@@ -1,13 +1,15 @@
 //! Cleans strings from artifacts before they are displayed, because artifacts are untrusted: a
 //! string may be very long or contain control characters.
 
+use crate::escape::is_active;
+
 /// The longest label in characters; a longer one is cut, so that a drawing stays small.
 const LONGEST: usize = 240;
 /// The longest paragraph in characters, such as the verdict; a longer one is cut.
 const LONGEST_PARAGRAPH: usize = 1200;
 
-/// Cleans a label from an artifact: one line, without control characters and characters that change
-/// the text direction, and not longer than a label may be.
+/// Cleans a label from an artifact: one line, without control characters, invisible characters and
+/// characters that change the text direction, and not longer than a label may be.
 pub fn clean(text: &str) -> String {
     clean_to(text, LONGEST)
 }
@@ -25,11 +27,11 @@ fn clean_to(text: &str, longest: usize) -> String {
             break;
         }
         match character {
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
             // XML does not allow U+FFFE and U+FFFF, so these two characters are replaced.
             '\u{fffe}' | '\u{ffff}' => clean.push('\u{fffd}'),
-            character if character.is_control() => clean.push(' '),
-            character => clean.push(character),
+            character if !is_active(character) => clean.push(character),
+            character if character.is_control() || character.is_whitespace() => clean.push(' '),
+            _ => {}
         }
     }
     clean
@@ -42,6 +44,10 @@ mod tests {
     #[test]
     fn control_characters_and_length() {
         assert_eq!(clean("a\u{1b}[31m\nb\u{202e}c"), "a [31m bc");
+        assert_eq!(
+            clean("a\u{200b}b\u{feff}\u{e0041}c\u{61c}d\u{2028}e"),
+            "abcd e"
+        );
         assert_eq!(clean(&"x".repeat(500)).chars().count(), LONGEST + 1);
     }
 }

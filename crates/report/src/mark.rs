@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 use stormlog_analysis::markers;
+use stormlog_format::human_rate;
 
 use crate::bytes;
 use crate::label::clean;
@@ -142,7 +143,7 @@ fn short_label(finding: &Finding) -> String {
     };
     let rate = finding.rate_bytes_per_s.filter(|rate| rate.is_finite());
     match (rate, finding.magnitude_bytes) {
-        (Some(rate), _) => format!("{what}, {}/s", bytes::human(rate as i64)),
+        (Some(rate), _) => format!("{what}, {}", human_rate(rate)),
         (None, Some(size)) => format!("{what}, {}", bytes::human(size)),
         (None, None) => what.to_owned(),
     }

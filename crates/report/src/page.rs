@@ -4,7 +4,7 @@
 mod comparison;
 
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, counted};
 
 pub use comparison::Alignment;
 pub(crate) use comparison::data as comparison;
@@ -251,7 +251,7 @@ impl Builder {
             let times = (0..count as i64)
                 .map(|index| index * step + step / 2)
                 .collect();
-            let label = format!("{} ranks", story.tracks.len());
+            let label = counted(story.tracks.len(), "rank");
             ids.push(self.columns(times, &lines, &label, None, i64::MAX, Vec::new()));
         }
         for (index, track) in view.lines.iter().enumerate() {

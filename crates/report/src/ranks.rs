@@ -3,6 +3,7 @@
 //! Ranks that are far from most others also get one line each.
 
 use stormlog_analysis::detect::Severity;
+use stormlog_format::counted;
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
@@ -104,7 +105,7 @@ impl<'a> View<'a> {
         if self.envelope.is_some() {
             keys.push(Key {
                 ink: theme.text(),
-                text: format!("median of {} ranks, {what}", self.ranks),
+                text: format!("median of {}, {what}", counted(self.ranks, "rank")),
                 look: Look::Line,
             });
             keys.push(Key {

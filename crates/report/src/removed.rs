@@ -2,9 +2,8 @@
 //! deleted by retention, and events that could not be written.
 
 use stormlog_analysis::Removed;
-use stormlog_format::Pruned;
+use stormlog_format::{Pruned, counted};
 
-use crate::bytes::grouped;
 use crate::time;
 
 /// A label and a sentence for each kind of missing data. The list is empty when nothing is missing.
@@ -40,11 +39,6 @@ fn pruned_text(pruned: Pruned) -> String {
         Some(events) => format!("{} in {segments}", counted(events, "event")),
         None => segments,
     }
-}
-
-fn counted(count: i64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(count))
 }
 
 #[cfg(test)]

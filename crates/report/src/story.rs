@@ -3,7 +3,7 @@
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
-use stormlog_format::names;
+use stormlog_format::{counted, human_duration, names};
 
 use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
@@ -373,14 +373,11 @@ impl Story {
                     parts.push(format!("rank {rank}"));
                 }
             }
-            ranks => parts.push(format!("{} ranks", ranks.len())),
+            ranks => parts.push(counted(ranks.len(), "rank")),
         }
-        parts.push(format!(
-            "{} samples",
-            crate::bytes::grouped(self.samples() as i64)
-        ));
+        parts.push(counted(self.samples(), "sample"));
         if let Ok(span) = self.shown() {
-            parts.push(time::span(span.length()));
+            parts.push(human_duration(span.length()));
             parts.push(format!("from {}", time::moment(span.from)));
         }
         parts.join("  ·  ")
@@ -393,7 +390,7 @@ impl Story {
         noticeable.then(|| {
             format!(
                 "clocks of the ranks corrected by up to {}",
-                time::span(self.largest_skew_ns)
+                human_duration(self.largest_skew_ns)
             )
         })
     }

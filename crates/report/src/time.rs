@@ -1,4 +1,4 @@
-//! Formats times and durations in nanoseconds as text for people.
+//! Formats points in time as text for people.
 
 use jiff::Timestamp;
 
@@ -11,40 +11,9 @@ pub fn moment(timestamp_ns: i64) -> String {
     }
 }
 
-/// Formats a duration as `1.2 s`, `3 min 20 s`, `2 h 05 min` or `3 d 4 h`.
-pub fn span(nanoseconds: i64) -> String {
-    let seconds = nanoseconds / 1_000_000_000;
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match seconds {
-        _ if nanoseconds < 0 => format!("-{}", span(nanoseconds.saturating_neg())),
-        0 => format!("{} ms", nanoseconds / 1_000_000),
-        1..=59 => format!("{}.{} s", seconds, nanoseconds / 100_000_000 % 10),
-        60..=3599 => format!("{minutes} min {:02} s", seconds % 60),
-        3600..=86_399 => format!("{hours} h {:02} min", minutes % 60),
-        _ => format!("{days} d {} h", hours % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans() {
-        let second = 1_000_000_000;
-        let cases = [
-            (0, "0 ms"),
-            (second / 4, "250 ms"),
-            (59 * second + second / 2, "59.5 s"),
-            (200 * second, "3 min 20 s"),
-            (7500 * second, "2 h 05 min"),
-            (3 * 86_400 * second + 4 * 3600 * second, "3 d 4 h"),
-            (-second, "-1.0 s"),
-        ];
-        for (nanoseconds, text) in cases {
-            assert_eq!(span(nanoseconds), text);
-        }
-    }
 
     #[test]
     fn moments() {

@@ -6,8 +6,8 @@ use std::io::{self, BufWriter, Write};
 use stormlog_analysis::Events;
 use stormlog_analysis::compression::Compression;
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::spreadsheet::{ROW_END, protected, push_row};
-use stormlog_format::{Event, FIELDS, Value};
+use stormlog_format::spreadsheet::{push_event_header, push_event_row};
+use stormlog_format::{Event, Value};
 
 /// The formats in which events can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -50,14 +50,9 @@ impl<'a> EventWriter<'a> {
         match self.format {
             EventFormat::Csv => {
                 if is_first {
-                    push_row(&mut text, FIELDS, ROW_END);
+                    push_event_header(&mut text);
                 }
-                let record = event.to_record();
-                push_row(
-                    &mut text,
-                    record.iter().map(|(_, value)| cell(value)),
-                    ROW_END,
-                );
+                push_event_row(&mut text, &event.to_record());
             }
             EventFormat::Json => {
                 text.push_str(if is_first { "[\n  " } else { ",\n  " });
@@ -76,22 +71,13 @@ impl<'a> EventWriter<'a> {
     pub(crate) fn finish(self) -> io::Result<usize> {
         let mut end = String::new();
         match self.format {
-            EventFormat::Csv if self.events == 0 => push_row(&mut end, FIELDS, ROW_END),
+            EventFormat::Csv if self.events == 0 => push_event_header(&mut end),
             EventFormat::Json => end.push_str(if self.events == 0 { "[]" } else { "\n]" }),
             EventFormat::Csv | EventFormat::Jsonl => {}
         }
         self.out.write_all(end.as_bytes())?;
         self.out.flush()?;
         Ok(self.events)
-    }
-}
-
-/// Formats a value as a cell of a CSV table: empty for null, JSON for nested values.
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::Text(text) => protected(&text.to_str_lossy()).into_owned(),
-        other => Writer::new(Layout::Line).to_string(other),
     }
 }
 

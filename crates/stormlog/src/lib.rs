@@ -35,7 +35,7 @@ pub use progress::Progress;
 pub use run_of_paths::{RunOfPaths, load_run};
 pub use sendable::{Sendable, read_document, sendable};
 pub use services::{Finished, Request, Service, Services, Tracked};
-pub use whole_file::write_whole;
+pub use stormlog_capture::files::write_whole;
 
 /// The name under which the program was started; each name has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

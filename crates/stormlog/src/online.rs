@@ -18,7 +18,7 @@ use stormlog_export::{
     Address, AlertFormat, Confirmation, Delivered, Delivery, Policy, alert, otlp,
 };
 use stormlog_export::{Alert, prometheus};
-use stormlog_format::Text;
+use stormlog_format::{Text, counted, grouped};
 
 use crate::write_whole;
 use look::Looker;
@@ -182,11 +182,11 @@ fn report(what: &str, address: &Address, delivered: &Delivered, warn: &mut dyn F
     if delivered.dropped == 0 {
         return;
     }
-    let plural = if delivered.dropped == 1 { "" } else { "s" };
     let problem = delivered.problem.as_deref().unwrap_or("too many at once");
-    let (dropped, sent) = (delivered.dropped, delivered.sent);
+    let dropped = counted(delivered.dropped, what);
+    let sent = grouped(delivered.sent);
     warn(&format!(
-        "{dropped} {what}{plural} not delivered to {address}: {problem} ({sent} sent)"
+        "{dropped} not delivered to {address}: {problem} ({sent} sent)"
     ));
 }
 

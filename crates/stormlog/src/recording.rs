@@ -13,7 +13,7 @@ use stormlog_capture::collect::nvml::{self, NvmlCollector, Share};
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::record::{Detail, RecordOptions, Recorder};
 use stormlog_capture::store::{SinkConfig, host_name};
-use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value};
+use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value, parse_duration};
 
 use crate::signals::Signals;
 
@@ -172,9 +172,18 @@ impl Capture {
     }
 }
 
-/// Parses a number of seconds above zero.
+/// Parses a number of seconds, or a duration such as `90s` or `1h30m`, to seconds.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let duration = || parse_duration(text).map(|ns| ns as f64 / 1e9);
+    let number: Option<f64> = text.parse().ok();
+    number
+        .or_else(duration)
+        .ok_or_else(|| "must be a number of seconds, or a duration such as 90s or 1h30m".to_owned())
+}
+
+/// Parses a number of seconds, or a duration, above zero.
 pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let seconds = seconds(text)?;
     if !(seconds > 0.0 && seconds.is_finite()) {
         return Err("must be > 0".into());
     }

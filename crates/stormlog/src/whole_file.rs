@@ -1,28 +1,45 @@
-//! Writes files atomically: a reader finds either the complete new file, or what was there before.
+//! Writes large files atomically, piece by piece: a reader finds either the complete new file, or
+//! what was there before.
 
-use std::fs::Permissions;
-use std::io;
+use std::fs::{File, Permissions};
+use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use stormlog_capture::files::{remove_leftovers, replace_output};
+use anyhow::Context as _;
+use stormlog_capture::files::{directory_of, mode_of, remove_leftovers, replaceable};
+use stormlog_report::escape::for_terminal;
 
-/// Writes a file atomically, so that it never contains only a part of its content. Missing folders
-/// are created.
-pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
-    let parent = file
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    std::fs::create_dir_all(parent)?;
-    // Devices and pipes (such as `--output /dev/stdout`) cannot be replaced by another file, so
-    // they are written directly.
-    let name = file.file_name().and_then(|name| name.to_str());
-    let Some(name) = name.filter(|_| !file.exists() || file.is_file()) else {
-        return std::fs::write(file, content);
+/// Writes a file atomically like [`crate::write_whole`], but passes its content on while it is
+/// created: `write` writes it to the given file.
+pub(crate) fn write_in_pieces(
+    file: &Path,
+    write: impl FnOnce(&mut BufWriter<&mut File>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let context = || {
+        let name = file.display().to_string();
+        format!("cannot write '{}'", for_terminal(&name))
     };
-    remove_leftovers(parent, name);
-    replace_output(parent, name, content)
+    let buffered = |file: &mut File| {
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        write(&mut out)?;
+        anyhow::Ok(out.flush()?)
+    };
+    std::fs::create_dir_all(directory_of(file)).with_context(context)?;
+    if replaceable(file).is_none() {
+        let mut direct = File::create(file).with_context(context)?;
+        return buffered(&mut direct).with_context(context);
+    }
+    let mut new = unfinished(file, ".stormlog-output").with_context(context)?;
+    if let Some(mode) = mode_of(file) {
+        let rights = Permissions::from_mode(mode);
+        new.as_file()
+            .set_permissions(rights)
+            .with_context(context)?;
+    }
+    buffered(new.as_file_mut()).with_context(context)?;
+    new.persist(file).with_context(context)?;
+    Ok(())
 }
 
 /// Creates a hidden temporary file beside an output file, to which the content is written step by
@@ -30,10 +47,7 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
 /// the temporary file remains under its hidden name, and the next call with the same prefix deletes
 /// it.
 pub(crate) fn unfinished(output: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
-    let parent = output
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = directory_of(output);
     remove_leftovers(parent, prefix);
     let (pid, now) = (std::process::id(), crate::machine::now_ns());
     tempfile::Builder::new()
@@ -49,6 +63,30 @@ pub(crate) fn unfinished(output: &Path, prefix: &str) -> io::Result<tempfile::Na
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::write_whole;
+
+    #[test]
+    fn a_file_in_pieces_is_complete_or_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("new/rows.csv");
+        let fails = write_in_pieces(&output, |out| {
+            out.write_all(b"half")?;
+            anyhow::bail!("the disk is full")
+        });
+        assert!(fails.unwrap_err().to_string().starts_with("cannot write"));
+        assert_eq!(
+            std::fs::read_dir(output.parent().unwrap()).unwrap().count(),
+            0
+        );
+        for text in ["first", "second"] {
+            write_in_pieces(&output, |out| Ok(out.write_all(text.as_bytes())?)).unwrap();
+            assert_eq!(std::fs::read_to_string(&output).unwrap(), text);
+            let rights = std::fs::Permissions::from_mode(0o640);
+            std::fs::set_permissions(&output, rights).unwrap();
+        }
+        assert_eq!(mode_of(&output), Some(0o640));
+        write_in_pieces(Path::new("/dev/null"), |out| Ok(out.write_all(b"x")?)).unwrap();
+    }
 
     #[test]
     fn what_a_killed_program_left_is_deleted_by_the_next() {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use stormlog_format::{parse_bytes, plain_decimal, seconds_of_unit};
+
 /// The error for a text that is not a valid limit of a gate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a limit; use {like}")]
@@ -36,35 +38,15 @@ pub struct StepLimit {
     text: String,
 }
 
-const SIZES: [(&str, f64); 10] = [
-    ("b", 1.0),
-    ("kb", 1e3),
-    ("mb", 1e6),
-    ("gb", 1e9),
-    ("tb", 1e12),
-    ("kib", 1024.0),
-    ("mib", 1_048_576.0),
-    ("gib", 1_073_741_824.0),
-    ("tib", 1_099_511_627_776.0),
-    ("", 1.0),
-];
-
-const TIMES: [(&str, f64); 6] = [
-    ("s", 1.0),
-    ("sec", 1.0),
-    ("min", 60.0),
-    ("h", 3600.0),
-    ("hour", 3600.0),
-    ("d", 86_400.0),
-];
-
 impl FromStr for GrowthLimit {
     type Err = BadLimit;
 
     fn from_str(text: &str) -> Result<Self, BadLimit> {
         let parsed = match text.trim().strip_suffix('%') {
-            Some(percent) => number(percent).map(|percent| Self::Share(percent / 100.0)),
-            None => bytes(text).map(Self::Bytes),
+            Some(percent) => {
+                plain_decimal(percent.trim()).map(|percent| Self::Share(percent / 100.0))
+            }
+            None => parse_bytes(text).map(Self::Bytes),
         };
         parsed.ok_or_else(|| BadLimit {
             text: text.to_owned(),
@@ -96,11 +78,9 @@ impl FromStr for SlopeLimit {
     type Err = BadLimit;
 
     fn from_str(text: &str) -> Result<Self, BadLimit> {
-        let parsed = text.split_once('/').and_then(|(amount, time)| {
-            let time = time.trim().to_ascii_lowercase();
-            let (_, seconds) = TIMES.into_iter().find(|(name, _)| *name == time)?;
-            Some(bytes(amount)? / seconds)
-        });
+        let parsed = text
+            .split_once('/')
+            .and_then(|(amount, time)| Some(parse_bytes(amount)? / seconds_of_unit(time.trim())?));
         let bytes_per_s = parsed.ok_or_else(|| BadLimit {
             text: text.to_owned(),
             like: "an amount per time such as 10MB/min, 1GiB/h or 100kB/s",
@@ -127,7 +107,7 @@ impl FromStr for StepLimit {
             Some(_) => None,
             None => Some(text),
         };
-        let bytes_per_step = amount.and_then(bytes).ok_or_else(|| BadLimit {
+        let bytes_per_step = amount.and_then(parse_bytes).ok_or_else(|| BadLimit {
             text: text.to_owned(),
             like: "an amount per step such as 64KiB/step or 1MB/step",
         })?;
@@ -142,26 +122,6 @@ impl fmt::Display for StepLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
-}
-
-/// Parses a number of bytes with its unit: `MB` counts in powers of 1000, `MiB` in powers of 1024.
-fn bytes(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let end = text.find(|ch: char| ch.is_ascii_alphabetic());
-    let (amount, unit) = text.split_at(end.unwrap_or(text.len()));
-    let unit = unit.to_ascii_lowercase();
-    let (_, size) = SIZES.into_iter().find(|(name, _)| *name == unit)?;
-    Some(number(amount)? * size)
-}
-
-/// Parses a finite number that is not negative.
-fn number(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let plain = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let value: f64 = text.parse().ok()?;
-    (plain && value.is_finite()).then_some(value)
 }
 
 #[cfg(test)]
@@ -219,6 +179,7 @@ mod tests {
     fn slopes() {
         let rate = |text: &str| text.parse::<SlopeLimit>().map(|limit| limit.bytes_per_s);
         assert_eq!(rate("60MB/min"), Ok(1e6));
+        assert_eq!(rate("60MB/m"), Ok(1e6));
         assert_eq!(rate("1 kB / s"), Ok(1000.0));
         assert_eq!(rate("3600/h"), Ok(1.0));
         let error = rate("10MB").expect_err("no time");

@@ -1,5 +1,7 @@
 //! Summarizes a run for a comparison: a few numbers per rank and phase, and the findings.
 
+use stormlog_format::counted;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
@@ -92,8 +94,8 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     let chosen = one_run(runs, &mut notes);
     let damaged: usize = artifacts.iter().map(|one| one.damage.len()).sum();
     if damaged > 0 {
-        let plural = if damaged == 1 { "place" } else { "places" };
-        notes.push(format!("{damaged} damaged {plural} could not be read"));
+        let places = counted(damaged, "damaged place");
+        notes.push(format!("{places} could not be read"));
     }
     let detector_options = detect::Options {
         oom_horizon_hours: options.oom_horizon_hours,
@@ -157,8 +159,8 @@ fn one_run<'a>(
             |job| format!("job '{job}'"),
         );
         notes.push(format!(
-            "{found} runs were found and only {name} is compared",
-            found = runs.len()
+            "{found} were found and only {name} is compared",
+            found = counted(runs.len(), "run")
         ));
     }
     runs.into_iter().next().unwrap_or_default()

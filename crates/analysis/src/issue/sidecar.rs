@@ -3,8 +3,9 @@
 //! one, and no change is lost.
 
 use std::borrow::Cow;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fd::OwnedFd;
@@ -138,6 +139,12 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
         .create_new(true)
         .write(true)
         .open(&next)?;
+    // The new file has the permissions of the old one, so that a file that a group may change stays
+    // one that the group may change.
+    let old = file.symlink_metadata().ok().filter(Metadata::is_file);
+    if let Some(old) = old {
+        new.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
+    }
     new.write_all(bytes)?;
     new.sync_all()?;
     std::fs::rename(&next, file)?;

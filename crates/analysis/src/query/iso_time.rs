@@ -1,9 +1,31 @@
-//! Parses ISO 8601 times in the forms that Python accepts.
+//! Parses ISO 8601 times in the forms that Python accepts, in files and on command lines.
 
 use stormlog_format::whole;
 
 /// Parses a time to microseconds since 1970; a time without a zone is UTC.
 pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
+    let (days, ns) = days_and_ns(text)?;
+    Some(days * 86_400_000_000 + ns.div_euclid(1000))
+}
+
+/// Parses a time in a file to nanoseconds since 1970. The time is first converted to seconds as a
+/// float, so that it is rounded as in Python.
+pub fn iso_to_ns(text: &str) -> Option<i64> {
+    let micros = iso_to_micros(text)?;
+    Some(whole(micros as f64 / 1e6 * 1e9))
+}
+
+/// Parses a time that a person wrote to nanoseconds since 1970: an ISO 8601 date or time, or a time
+/// as Stormlog prints it, `2026-11-15 10:49:03 UTC`. A time without a zone is UTC.
+pub fn parse_time(text: &str) -> Option<i64> {
+    let upper = text.trim().to_ascii_uppercase();
+    let (days, ns) = days_and_ns(upper.strip_suffix(" UTC").unwrap_or(&upper))?;
+    days.checked_mul(86_400_000_000_000)?.checked_add(ns)
+}
+
+/// Parses a time to days since 1970 and nanoseconds since the beginning of this day. The zone can
+/// make the nanoseconds negative or longer than a day.
+fn days_and_ns(text: &str) -> Option<(i64, i64)> {
     if !text.is_ascii() {
         return None;
     }
@@ -13,14 +35,7 @@ pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
         [_] => return None,
         [_, time @ ..] => time_and_zone(time)?,
     };
-    Some(days * 86_400_000_000 + clock - offset)
-}
-
-/// Parses a time to nanoseconds since 1970. The time is first converted to seconds as a float, so
-/// that it is rounded as in Python.
-pub fn iso_to_ns(text: &str) -> Option<i64> {
-    let micros = iso_to_micros(text)?;
-    Some(whole(micros as f64 / 1e6 * 1e9))
+    Some((days, clock - offset))
 }
 
 /// Parses a date to days since 1970, and returns the text after the date.
@@ -54,7 +69,7 @@ fn date(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((civil_to_days(year, month, day)?, &rest[2..]))
 }
 
-/// Parses a time of day to microseconds since midnight, and its zone to an offset in microseconds.
+/// Parses a time of day to nanoseconds since midnight, and its zone to an offset in nanoseconds.
 fn time_and_zone(text: &[u8]) -> Option<(i64, i64)> {
     let zone = text
         .iter()
@@ -74,7 +89,7 @@ fn time_and_zone(text: &[u8]) -> Option<(i64, i64)> {
     Some((clock(time, 24)?, offset))
 }
 
-/// Parses `HH[:MM[:SS[.fff]]]`, with or without colons, to microseconds.
+/// Parses `HH[:MM[:SS[.fff]]]`, with or without colons, to nanoseconds.
 fn clock(text: &[u8], hours_limit: i64) -> Option<i64> {
     let mut rest = text;
     let mut parts = [0; 3];
@@ -99,16 +114,16 @@ fn clock(text: &[u8], hours_limit: i64) -> Option<i64> {
     if hours >= hours_limit || minutes > 59 || seconds > 59 {
         return None;
     }
-    Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + fraction)
+    Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + fraction)
 }
 
-/// Converts the digits after the decimal point to microseconds; digits after the sixth are ignored.
+/// Converts the digits after the decimal point to nanoseconds; digits after the ninth are ignored.
 fn fraction(digits: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let micros = (0..6).map(|index| digits.get(index).map_or(0, |digit| i64::from(digit - b'0')));
-    Some(micros.fold(0, |value, digit| value * 10 + digit))
+    let nanos = (0..9).map(|index| digits.get(index).map_or(0, |digit| i64::from(digit - b'0')));
+    Some(nanos.fold(0, |value, digit| value * 10 + digit))
 }
 
 fn number(digits: &[u8]) -> Option<i64> {
@@ -177,6 +192,32 @@ mod tests {
         ];
         for (text, micros) in cases {
             assert_eq!(iso_to_micros(text), micros, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_as_people_write_them() {
+        let second = 1_762_052_645_000_000_000;
+        let cases = [
+            ("2025-11-02T03:04:05Z", second),
+            ("2025-11-02t03:04:05z", second),
+            ("2025-11-02 03:04:05 UTC", second),
+            (" 2025-11-02 03:04:05 ", second),
+            ("2025-11-02T05:04:05.123456789+02:00", second + 123_456_789),
+            ("2025-11-03", 1_762_128_000_000_000_000),
+        ];
+        for (text, ns) in cases {
+            assert_eq!(parse_time(text), Some(ns), "{text}");
+        }
+        for bad in [
+            "",
+            "UTC",
+            "soon",
+            "2025-11-02 03:04:05Z UTC+1",
+            "9999-01-01",
+            "2025-13-01",
+        ] {
+            assert_eq!(parse_time(bad), None, "{bad}");
         }
     }
 

@@ -2,7 +2,7 @@
 //! event. A number that the event does not have stays `None`. The only number computed here is the
 //! rest: the bytes in use on the device that belong to no entry.
 
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, counted};
 
 use super::windows::{Site, bytes, list, site, text};
 
@@ -164,10 +164,9 @@ impl Ledger {
         let Some(count) = count.filter(|&count| count > 0) else {
             return;
         };
-        let plural = if count == 1 { "" } else { "s" };
+        let arrays = counted(count, "CUDA array");
         let library = text(one, "library").map_or_else(String::new, |name| format!(" of {name}"));
-        self.unknown
-            .push(format!("{count} CUDA array{plural}{library}"));
+        self.unknown.push(format!("{arrays}{library}"));
     }
 
     fn add_others(&mut self, ledger: &Map) {

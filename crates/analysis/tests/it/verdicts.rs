@@ -200,7 +200,7 @@ fn a_clean_loop_has_one_level() {
     assert_eq!(kinds(&report), []);
     assert_eq!(
         headline(&report),
-        "No memory problem found: 1 process, GPU 0, 1 min; ended with exit code 0"
+        "No memory problem found: 1 process, GPU 0, 59.9 s; ended with exit code 0"
     );
 }
 
@@ -230,7 +230,7 @@ fn a_leak_is_counted_per_step_from_the_first_step_on() {
     assert!((per_step - 1.0).abs() < 0.02, "{per_step}");
     assert!(
         leak.explanation
-            .starts_with("GPU 0 leaks 10.0 MiB/s (+1.00 MiB per step) since 0."),
+            .starts_with("GPU 0 leaks 10.0 MiB/s (+1.00 MiB per step) since 0 s: "),
         "{}",
         leak.explanation
     );
@@ -364,7 +364,7 @@ fn mapped_files_are_no_leak() {
     assert_eq!(kinds(&report), []);
     assert_eq!(
         headline(&report),
-        "No memory problem found: 1 process, host memory, 1 min; ended with exit code 0"
+        "No memory problem found: 1 process, host memory, 59.9 s; ended with exit code 0"
     );
 }
 
@@ -535,7 +535,7 @@ fn an_error_that_was_not_survived_is_the_headline() {
         found,
         [(Kind::OomRisk, Some(0)), (Kind::AllocatorLeak, Some(0))]
     );
-    assert!(headline(&report).starts_with("GPU 0 ran out of memory at 1 min: "));
+    assert!(headline(&report).starts_with("GPU 0 ran out of memory at 59.9 s: "));
 }
 
 #[test]
@@ -559,13 +559,13 @@ fn a_signal_and_an_exception_are_in_the_headline() {
     let killed = clean().ends("signal", None, Some(9)).verdict();
     assert_eq!(
         headline(&killed),
-        "Ended by SIGKILL (signal 9). No memory problem found: 1 process, GPU 0, 1 min"
+        "Ended by SIGKILL (signal 9). No memory problem found: 1 process, GPU 0, 59.9 s"
     );
     let raised = clean().raises("ValueError", "bad shape").exits(1).verdict();
     assert_eq!(
         headline(&raised),
         "Ended by ValueError: bad shape at train.py:12. No memory problem found: 1 process, GPU 0, \
-         1 min"
+         59.9 s"
     );
     // An exception of another process does not end a program that exits with 0.
     let helper = clean().raises("ValueError", "bad shape").exits(0).verdict();

@@ -1,6 +1,6 @@
 //! Decides whether an exception means that memory ran out.
 
-use stormlog_format::whole;
+use stormlog_format::{parse_bytes, whole};
 
 /// The reason that an out-of-memory bundle gives for PyTorch's own out-of-memory error.
 pub const TORCH_REASON: &str = "torch.cuda.OutOfMemoryError";
@@ -109,24 +109,6 @@ const CPU_REASON: &str = "torch.DefaultCPUAllocator";
 /// The words that PyTorch, NumPy and XLA write before the size of an allocation that failed.
 const BEFORE_SIZE: [&str; 3] = ["allocate ", "allocating ", "reserve "];
 
-/// Units of sizes in messages, with their number of bytes.
-const UNITS: [(&str, f64); 13] = [
-    ("bytes", 1.0),
-    ("KiB", 1024.0),
-    ("MiB", 1_048_576.0),
-    ("GiB", 1_073_741_824.0),
-    ("TiB", 1_099_511_627_776.0),
-    ("KB", 1000.0),
-    ("MB", 1_000_000.0),
-    ("GB", 1_000_000_000.0),
-    ("B", 1.0),
-    // XLA writes "3.91G" for 3.91 GiB in its errors on a TPU.
-    ("K", 1024.0),
-    ("M", 1_048_576.0),
-    ("G", 1_073_741_824.0),
-    ("T", 1_099_511_627_776.0),
-];
-
 /// The number of bytes that a failed allocation requested, if the message contains it.
 #[must_use]
 pub fn requested_bytes(message: &str) -> Option<i64> {
@@ -137,18 +119,15 @@ pub fn requested_bytes(message: &str) -> Option<i64> {
 }
 
 fn size_at_start(text: &str) -> Option<i64> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, rest) = text.split_at(digits);
-    let number: f64 = number.parse().ok()?;
-    let rest = rest.trim_start();
-    // The whole word is compared: "3 Tensors" are not 3 TiB.
-    let end = rest
-        .find(|c: char| !c.is_ascii_alphabetic())
-        .unwrap_or(rest.len());
-    let (_, unit) = UNITS.iter().find(|(unit, _)| *unit == &rest[..end])?;
-    let bytes = number * unit;
+    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+    let after_number = text.trim_start_matches(is_digit).trim_start();
+    // The whole word is compared: "3 Tensors" are not 3 TiB. A number without a unit need not be a
+    // size.
+    let after_unit = after_number.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    if after_unit.len() == after_number.len() {
+        return None;
+    }
+    let bytes = parse_bytes(&text[..text.len() - after_unit.len()])?;
     // Sizes of 2^63 bytes or more are rejected, because a message can claim any size.
     let fits = (0.0..9_223_372_036_854_775_807.0).contains(&bytes);
     fits.then_some(whole(bytes))

@@ -1,13 +1,13 @@
 //! Exports events to a file: a JSON list, or CSV with metadata as JSON.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::spreadsheet::{ROW_END, push_row};
-use stormlog_format::{Event, FIELDS, Map, Value};
+use stormlog_format::spreadsheet::{push_event_header, push_event_row};
+use stormlog_format::{Event, Map, Value};
 
+use crate::files::write_whole;
 use crate::redact::redacted_map;
 
 /// The file format in which events are exported.
@@ -30,13 +30,13 @@ impl ExportFormat {
     }
 }
 
-/// Writes the events, with secrets removed, to a file. An existing file is overwritten.
+/// Writes the events, with secrets removed, to a file. An existing file is replaced.
 pub fn export(path: &Path, events: &[Event], format: ExportFormat) -> io::Result<()> {
     let text = match format {
         ExportFormat::Json => json(events),
         ExportFormat::Csv => csv(events),
     };
-    fs::write(path, text)
+    write_whole(path, text.as_bytes())
 }
 
 /// An event as the JSON object that a sink writes for it, with secrets removed.
@@ -51,22 +51,23 @@ fn json(events: &[Event]) -> String {
 
 fn csv(events: &[Event]) -> String {
     let mut out = String::new();
-    push_row(&mut out, FIELDS, ROW_END);
+    push_event_header(&mut out);
     for event in events {
-        let record = record(event);
-        push_row(
-            &mut out,
-            record.iter().map(|(_, value)| cell(value)),
-            ROW_END,
-        );
+        push_event_row(&mut out, &record(event));
     }
     out
 }
 
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::Text(text) => text.to_str_lossy().into_owned(),
-        other => Writer::new(Layout::Line).to_string(other),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_folder_is_created_and_a_device_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/events.json");
+        export(&path, &[], ExportFormat::Json).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[]");
+        export(Path::new("/dev/null"), &[], ExportFormat::Csv).unwrap();
     }
 }

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use askama::Template;
 use stormlog_analysis::allocator_snapshot::{Account, Holder, LiveBlock, SegmentUse};
+use stormlog_format::counted;
 
 use super::AllocatorLimits;
 use crate::bytes::{grouped, human};
@@ -115,14 +116,13 @@ fn totals(account: &Account) -> Vec<(&'static str, String)> {
             "named live blocks",
             format!(
                 "{} of {}",
-                grouped(totals.named_blocks as i64),
-                grouped(totals.live_blocks as i64)
+                grouped(totals.named_blocks),
+                grouped(totals.live_blocks)
             ),
         ),
     ];
     if totals.ooms > 0 {
-        let times = if totals.ooms == 1 { "time" } else { "times" };
-        rows.push(("out of memory", format!("{} {times}", totals.ooms)));
+        rows.push(("out of memory", counted(totals.ooms, "time")));
     }
     rows
 }
@@ -195,7 +195,7 @@ fn holder_row(holder: &Holder) -> HolderRow {
         names: clean(&holder.names.join(", ")),
         at_peak: human(holder.at_peak_bytes),
         now: human(holder.now_bytes),
-        allocations: grouped(holder.allocations as i64),
+        allocations: grouped(holder.allocations),
         in_all: human(holder.allocated_bytes),
     }
 }

@@ -106,8 +106,9 @@ struct Coverage<'a> {
     samples: usize,
     /// Samples that came more than two sampling intervals after the previous sample.
     late_samples: usize,
-    /// The number of sampling gaps; a gap is a time of more than ten sampling intervals without a
-    /// sample.
+    /// The number of sampling gaps. A sampling gap is a time between two samples that is longer than
+    /// ten times the median sampling interval of the track, four times the 95th percentile of these
+    /// intervals, and five times the interval that the recorder declares.
     gaps: usize,
     /// The length of the longest sampling gap in nanoseconds.
     longest_gap_ns: i64,

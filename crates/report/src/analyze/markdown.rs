@@ -55,7 +55,8 @@ pub fn report(report: &Report) -> String {
             );
         }
         if left_out > 0 {
-            let _ = writeln!(out, "\nand {left_out} more ranks");
+            let more = counted(left_out, "more rank");
+            let _ = writeln!(out, "\nand {more}");
         }
         let _ = writeln!(out, "\n</details>");
     }

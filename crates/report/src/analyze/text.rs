@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::Severity;
+use stormlog_format::counted;
 
 use super::words::{self, RANK_COLUMNS};
 use crate::escape::for_terminal;
@@ -141,10 +142,8 @@ fn ranks(out: &mut String, run: &RunReport) {
         line(row);
     }
     if left_out > 0 {
-        let _ = writeln!(
-            out,
-            "  and {left_out} more ranks; --format json lists all ranks"
-        );
+        let more = counted(left_out, "more rank");
+        let _ = writeln!(out, "  and {more}; --format json lists all ranks");
     }
 }
 

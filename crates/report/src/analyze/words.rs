@@ -3,7 +3,7 @@
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, PhasePeak, Severity, Site};
 use stormlog_analysis::timeline::RankCoverage;
-use stormlog_format::counted;
+use stormlog_format::{counted, human_duration};
 
 use crate::{bytes, time};
 
@@ -171,12 +171,12 @@ pub(super) fn coverage(report: &Report) -> String {
         count => format!(
             "{gaps} (longest {longest})",
             gaps = counted(count, "gap"),
-            longest = time::span(longest)
+            longest = human_duration(longest)
         ),
     };
     let damage = match report.damage.len() {
         0 => "no damage".to_owned(),
-        count => counted(count, "damage"),
+        count => counted(count, "damaged place"),
     };
     let missing = match missing {
         0 => String::new(),
@@ -227,7 +227,7 @@ fn rank_row(coverage: &RankCoverage, findings: &[&Finding]) -> [String; 8] {
         coverage.samples.to_string(),
         coverage
             .interval_ns
-            .map_or("unknown".to_owned(), time::span),
+            .map_or("unknown".to_owned(), human_duration),
         known(coverage.peaks.used),
         known(coverage.last_used_bytes),
         share,

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::compare::{Change, Comparison, Difference, GateStatus};
+use stormlog_format::counted;
 
 use super::words;
 use crate::escape::for_terminal;
@@ -66,10 +67,8 @@ fn ranks(out: &mut String, comparison: &Comparison, paint: Paint) {
         }
     }
     if left_out > 0 {
-        let _ = writeln!(
-            out,
-            "\nand {left_out} more ranks; --format json lists all ranks"
-        );
+        let more = counted(left_out, "more rank");
+        let _ = writeln!(out, "\nand {more}; --format json lists all ranks");
     }
 }
 

@@ -67,10 +67,7 @@ fn changed(comparison: &Comparison) -> String {
 /// Describes how many metrics changed, with the word for the change: `1 metric increased`,
 /// `3 metrics increased`.
 fn metrics(count: usize, change: &str) -> String {
-    match count {
-        1 => format!("1 metric {change}"),
-        count => format!("{count} metrics {change}"),
-    }
+    format!("{} {change}", counted(count, "metric"))
 }
 
 /// Describes the metric that grew most; metrics in bytes are preferred to rates in bytes per minute

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, human_duration};
 
 use super::cell;
 use crate::escape::for_terminal;
@@ -243,7 +243,7 @@ fn text(name: &str, value: Option<&Value>, humanise: bool) -> String {
         Value::Int(number) if name.ends_with("_bytes") => bytes::human(*number),
         // Bundles that older versions wrote contain a zero where a time is unknown.
         Value::Int(0) if name.ends_with("_ns") => "-".into(),
-        Value::Int(number) if name == "window_ns" => time::span(*number),
+        Value::Int(number) if name == "window_ns" => human_duration(*number),
         Value::Int(number) if name.ends_with("_ns") => time::moment(*number),
         value => cut(&for_terminal(&cell(value))),
     }

@@ -116,7 +116,7 @@ fn four_thousand_ranks_make_a_drawing_of_reasonable_size() {
         assert!(svg.len() < 1_500_000, "{kind:?}: {}", svg.len());
     }
     let ranks = svg_of(&story, PictureKind::Ranks);
-    assert!(texts(&ranks).contains("median of 4096 ranks"));
+    assert!(texts(&ranks).contains("median of 4,096 ranks"));
 }
 
 #[test]

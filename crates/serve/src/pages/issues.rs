@@ -14,7 +14,7 @@ use stormlog_analysis::issue::{
     sidecar_of,
 };
 use stormlog_analysis::query::Store;
-use stormlog_format::{Text, Value};
+use stormlog_format::{Text, Value, counted};
 use stormlog_report::time;
 
 use super::message;
@@ -199,7 +199,7 @@ fn row(issue: &Issue, listing: &Listing) -> Row {
         seen: issue.last_seen_ns.map_or_else(String::new, time::moment),
         hits: match issue.hit_count() {
             1 => "once".to_owned(),
-            count => format!("{count} times"),
+            count => counted(count, "time"),
         },
         runs,
         said,

@@ -8,9 +8,10 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::pack::is_pack;
+use stormlog_format::human_duration;
 use stormlog_report::time;
 
-use super::words::{self, duration, size, sparkline};
+use super::words::{self, size, sparkline};
 use crate::app::{App, reading, rendered};
 use crate::digest::Digest;
 use crate::runs::{Entry, FIRST_LIST, Listing, Peak};
@@ -171,7 +172,7 @@ impl Known {
             end: if entry.is_running { "running" } else { "…" }.to_owned(),
             end_class: if entry.is_running { "live" } else { "" },
             started: started.map_or_else(String::new, time::moment),
-            duration: length.map_or_else(String::new, duration),
+            duration: length.map_or_else(String::new, human_duration),
             ranks: if entry.ranks == 0 {
                 String::new()
             } else {

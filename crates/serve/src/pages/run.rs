@@ -11,13 +11,14 @@ use axum::response::{IntoResponse, Response};
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot, is_pickle, read};
 use stormlog_analysis::query::{Catalog, OomBundle};
 use stormlog_analysis::timeline::RankCoverage;
+use stormlog_format::human_duration;
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::{
     Canvas, PictureKind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json,
     held_section, steps_section, time, to_svg,
 };
 
-use super::words::{self, duration, size};
+use super::words::{self, size};
 use super::{message, not_found};
 use crate::app::{App, reading, rendered};
 use crate::runs::Entry;
@@ -171,7 +172,7 @@ fn head(view: &View) -> Head {
     facts.extend(program.commit.clone().map(|commit| ("commit", commit)));
     if let Some((from, to)) = view.run.span_ns() {
         facts.push(("started", time::moment(from)));
-        facts.push(("duration", duration(to.saturating_sub(from))));
+        facts.push(("duration", human_duration(to.saturating_sub(from))));
     }
     let damage = view.damage.iter().take(MOST_DAMAGE);
     Head {
@@ -196,7 +197,7 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
             kind: finding.kind.as_str(),
             onset: match (finding.onset_ns, start) {
                 (Some(at), Some(start)) => {
-                    format!("since {}", duration(at.saturating_sub(start).max(0)))
+                    format!("since {}", human_duration(at.saturating_sub(start).max(0)))
                 }
                 _ => String::new(),
             },
@@ -223,7 +224,7 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
                 last: size(one.t_ns.len().checked_sub(1).map(total)),
                 exited: match (one.exited_ns, start) {
                     (Some(at), Some(start)) => {
-                        format!("after {}", duration(at.saturating_sub(start).max(0)))
+                        format!("after {}", human_duration(at.saturating_sub(start).max(0)))
                     }
                     _ => "no".to_owned(),
                 },
@@ -316,7 +317,11 @@ fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
         gaps: if rank.gaps == 0 {
             "none".to_owned()
         } else {
-            format!("{}, longest {}", rank.gaps, time::span(rank.longest_gap_ns))
+            format!(
+                "{}, longest {}",
+                rank.gaps,
+                human_duration(rank.longest_gap_ns)
+            )
         },
     };
     order.iter().take(MOST_RANKS).map(row).collect()

@@ -1,10 +1,10 @@
-//! Texts and small drawings that several pages use: sizes, durations, how a run ended, and the
+//! Texts and small drawings that several pages use: sizes, how a run ended, and the
 //! small memory curve of a run.
 
 use std::fmt::Write as _;
 
 use stormlog_analysis::timeline::End;
-use stormlog_report::{bytes, time};
+use stormlog_report::bytes;
 
 use crate::digest::Digest;
 
@@ -15,17 +15,6 @@ const HEIGHT: f64 = 26.0;
 /// Formats an amount of memory, or returns `unknown` if the amount is not known.
 pub(super) fn size(value: Option<i64>) -> String {
     value.map_or_else(|| "unknown".to_owned(), bytes::human)
-}
-
-/// Formats a duration in nanoseconds with two units: `2 h 3 min`.
-pub(super) fn duration(ns: i64) -> String {
-    let seconds = ns / 1_000_000_000;
-    match seconds {
-        0..60 => time::span(ns),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
-    }
 }
 
 /// Describes how a run ended, with a CSS class for a good, bad or neutral end.
@@ -99,13 +88,6 @@ pub(super) fn sparkline(digest: &Digest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_two_units() {
-        assert_eq!(duration(61_000_000_000), "1 min 1 s");
-        assert_eq!(duration(7_380_000_000_000), "2 h 3 min");
-        assert_eq!(duration(90_000_000_000_000), "1 d 1 h");
-    }
 
     #[test]
     fn a_curve_that_is_unknown_is_not_drawn() {

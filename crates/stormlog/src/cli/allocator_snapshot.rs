@@ -10,6 +10,7 @@ use stormlog_analysis::allocator_snapshot::{
     Account, Holder, LiveBlock, Owners, SegmentUse, Snapshot, SnapshotError, Totals, read,
 };
 use stormlog_analysis::regular_file;
+use stormlog_format::{counted, grouped, human_duration};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Theme, allocator_page, bytes, time};
 
@@ -140,14 +141,14 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
         (Some(first), Some(last)) if account.has_times => fact(
             "recorded",
             format!(
-                "{events} events, {first} to {last} ({span})",
-                events = totals.events,
+                "{events}, {first} to {last} ({span})",
+                events = counted(totals.events, "event"),
                 first = time::moment(first.time_ns),
                 last = time::moment(last.time_ns),
-                span = time::span(last.time_ns.saturating_sub(first.time_ns))
+                span = human_duration(last.time_ns.saturating_sub(first.time_ns))
             ),
         )?,
-        (Some(_), _) => fact("recorded", format!("{} events", totals.events))?,
+        (Some(_), _) => fact("recorded", counted(totals.events, "event"))?,
         _ => fact(
             "recorded",
             "no history of allocations, only the current state".into(),
@@ -167,24 +168,23 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
     fact(
         "live",
         format!(
-            "{live} in {blocks} blocks, {named} named",
+            "{live} in {blocks}, {named} named",
             live = bytes::human(totals.requested_bytes),
-            blocks = totals.live_blocks,
-            named = totals.named_blocks
+            blocks = counted(totals.live_blocks, "block"),
+            named = grouped(totals.named_blocks)
         ),
     )?;
     fact(
         "reserved",
         format!(
-            "{reserved} in {segments} segments, {unused} of it unused",
+            "{reserved} in {segments}, {unused} of it unused",
             reserved = bytes::human(totals.reserved_bytes),
-            segments = totals.segments,
+            segments = counted(totals.segments, "segment"),
             unused = bytes::human(totals.idle_bytes())
         ),
     )?;
     if totals.ooms > 0 {
-        let times = if totals.ooms == 1 { "time" } else { "times" };
-        fact("OOM", format!("{} {times}", totals.ooms))?;
+        fact("OOM", counted(totals.ooms, "time"))?;
     }
     print_holders(account, console)
 }

@@ -10,6 +10,7 @@ use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::detect::Kind;
 use stormlog_analysis::issue::read_states_of;
 use stormlog_compat::{Analyses, ReportDocument};
+use stormlog_format::parse_duration;
 use stormlog_report::analyze::{to_markdown, to_text};
 use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
@@ -128,10 +129,12 @@ impl FailOn {
 }
 
 pub(crate) fn positive_hours(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(hours) if hours > 0.0 && hours.is_finite() => Ok(hours),
-        _ => Err("must be a number of hours > 0".to_owned()),
-    }
+    let duration = || parse_duration(text).map(|ns| ns as f64 / 3.6e12);
+    let number: Option<f64> = text.parse().ok();
+    number
+        .or_else(duration)
+        .filter(|hours| *hours > 0.0 && hours.is_finite())
+        .ok_or_else(|| "must be a number of hours > 0, or a duration such as 90m or 2d".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {

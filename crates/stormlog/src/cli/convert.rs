@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use stormlog_analysis::compression::{Compression, without_suffix};
 use stormlog_analysis::{Damage, LoadOptions, OnError, find_artifacts, stream_events};
+use stormlog_format::counted;
 
 use stormlog_report::escape::for_terminal;
 
@@ -57,12 +58,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     drop(progress);
     warn_of_damage(&converted.damage, console)?;
     if arguments.output.as_os_str() != "-" {
-        let (events, output) = (converted.events, arguments.output.to_string_lossy());
-        writeln!(
-            console.err,
-            "wrote {events} events to '{}'",
-            for_terminal(&output)
-        )?;
+        let events = counted(converted.events, "event");
+        let output = arguments.output.to_string_lossy();
+        writeln!(console.err, "wrote {events} to '{}'", for_terminal(&output))?;
     }
     Ok(Exit::Fine)
 }

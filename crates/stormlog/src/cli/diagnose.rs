@@ -11,7 +11,7 @@ use serde_json::Value;
 use stormlog_analysis::detect::Finding;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::redact::redacted_words;
-use stormlog_format::{Map, names, whole};
+use stormlog_format::{Map, names, parse_bytes, whole};
 use stormlog_report::analyze::Verdict;
 use stormlog_report::escape::for_terminal;
 
@@ -22,7 +22,7 @@ use crate::Exit;
 use crate::console::Console;
 use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Summary, Target, Watch, environment, watch};
 use crate::failure::hinted;
-use crate::recording::gpu_collectors;
+use crate::recording::{gpu_collectors, seconds};
 use crate::services::Finished;
 
 /// Record a process, a command or a GPU for a while and report memory risks
@@ -36,7 +36,7 @@ use crate::services::Finished;
 Examples:
   stormlog diagnose --pid 4711 --duration 60
   stormlog diagnose --output diag -- python train.py
-  stormlog diagnose --output diag --limit 8GB -- python train.py
+  stormlog diagnose --output diag --limit 8GiB -- python train.py
   stormlog diagnose --output diag --native-history -- python train.py
   stormlog diagnose --device 0 --json | jq .summary.risk_flags"
 )]
@@ -61,17 +61,18 @@ pub(crate) struct Common {
         long,
         value_name = "SECONDS",
         allow_negative_numbers = true,
+        value_parser = seconds,
         conflicts_with = "command"
     )]
     duration: Option<f64>,
     /// Seconds between samples [default: 0.5; for a command 0.1]
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     interval: Option<f64>,
     /// Diagnose this process and its children
     #[arg(long, conflicts_with = "command")]
     pid: Option<u32>,
-    /// Memory limit of the process, such as 8GB, when no control group sets one
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Memory limit of the process, such as 8GiB, when no control group sets one
+    #[arg(long, value_name = "SIZE", value_parser = limit)]
     limit: Option<u64>,
     /// Report running out of memory as a risk when it is at most this far ahead
     #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
@@ -314,40 +315,25 @@ fn command_line() -> String {
     redacted_words(&words)
 }
 
-/// Parses a size such as `512MB` or `8GB`; units are powers of 1024, and a number without a unit is
-/// in bytes.
-fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "must be a size such as 512MB or 8GB".to_owned();
-    let text = text.trim().to_ascii_uppercase();
-    let digits = text.find(|ch: char| !ch.is_ascii_digit() && ch != '.');
-    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
-    let shift = match unit.trim().trim_end_matches('B').trim_end_matches('I') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let bytes = number * (1_u64 << shift) as f64;
-    if !(1.0..1e18).contains(&bytes) {
-        return Err(wrong());
-    }
-    Ok(whole(bytes).unsigned_abs())
+/// Parses a memory limit such as `512MiB` or `8GB`.
+fn limit(text: &str) -> Result<u64, String> {
+    parse_bytes(text)
+        .filter(|bytes| (1.0..1e18).contains(bytes))
+        .map(|bytes| whole(bytes).unsigned_abs())
+        .ok_or_else(|| "must be a size such as 512MiB or 8GB".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use super::limit;
 
     #[test]
-    fn sizes() {
-        assert_eq!(size("8GB"), Ok(8 << 30));
-        assert_eq!(size("1.5 gib"), Ok(3 << 29));
-        assert_eq!(size("4096"), Ok(4096));
-        for bad in ["", "GB", "8XB", "-1", "0", "1e99"] {
-            assert!(size(bad).is_err(), "{bad}");
+    fn limits() {
+        assert_eq!(limit("8GB"), Ok(8_000_000_000));
+        assert_eq!(limit("1.5 gib"), Ok(3 << 29));
+        assert_eq!(limit("4096"), Ok(4096));
+        for bad in ["", "GB", "8GBB", "-1", "0", "1e99"] {
+            assert!(limit(bad).is_err(), "{bad}");
         }
     }
 }

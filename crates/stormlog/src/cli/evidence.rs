@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::{read_manifest, sinks_of_run};
-use stormlog_format::{Map, SessionStatus, SinkNames, session_sources};
+use stormlog_format::{Map, SessionStatus, SinkNames, counted, session_sources};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -25,6 +25,7 @@ use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::on_this_machine;
+use crate::recording::seconds;
 
 /// The names of the request file and the answer file; the recorder uses the same names.
 const REQUEST: &str = "evidence.request";
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RUN_DIR")]
     run: PathBuf,
     /// How long to wait for the answer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 90.0)]
+    #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = seconds)]
     timeout: f64,
     /// Print the answer as JSON
     #[arg(long)]
@@ -268,12 +269,11 @@ fn lines(answer: &Value) -> Vec<String> {
         let values = windows.iter().map(|window| number(&window[key]));
         values.fold(0, i64::saturating_add)
     };
-    let count = windows.len();
-    let plural = if count == 1 { "" } else { "s" };
     let mut lines = vec![format!(
-        "GPU {device}: {count} evidence window{plural}; of the memory allocated in windows, \
+        "GPU {device}: {count}; of the memory allocated in windows, \
          {survivors} stayed in use; memory in use changed by {growth}",
         device = number(&answer["device"]),
+        count = counted(windows.len(), "evidence window"),
         survivors = bytes::human(total("survivor_bytes")),
         growth = bytes::human(total("growth_bytes")),
     )];

@@ -18,8 +18,8 @@ use stormlog_analysis::issue::{
     severity_rank, sidecar_of,
 };
 use stormlog_analysis::query::Store;
-use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value};
+use stormlog_report::document::pretty;
 use stormlog_report::issues as render;
 
 use super::list_format::ListFormat;
@@ -299,7 +299,7 @@ fn list(arguments: List, console: &mut Console<'_>) -> anyhow::Result<Exit> {
         ListFormat::Text => render::text(&wanted),
         ListFormat::Md => render::markdown(&wanted),
         ListFormat::Github => render::github(wanted.iter().map(|issue| (issue.state, issue))),
-        ListFormat::Json => json(&list_of(wanted.iter().map(Issue::to_map))),
+        ListFormat::Json => pretty(&list_of(wanted.iter().map(Issue::to_map))),
     };
     console.out.write_all(text.as_bytes())?;
     found.finish()
@@ -307,10 +307,4 @@ fn list(arguments: List, console: &mut Console<'_>) -> anyhow::Result<Exit> {
 
 fn list_of(maps: impl Iterator<Item = Map>) -> Value {
     Value::List(maps.map(Value::Map).collect())
-}
-
-fn json(value: &Value) -> String {
-    let mut text = Writer::new(Layout::Indented).to_string(value);
-    text.push('\n');
-    text
 }

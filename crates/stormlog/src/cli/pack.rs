@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::find_artifacts;
 use stormlog_analysis::pack::{ENDING, MOST_FILES, is_pack};
+use stormlog_format::counted;
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -167,12 +168,11 @@ fn size_of(path: &Path) -> u64 {
 fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::Result<()> {
     let name = output.to_string_lossy();
     let size = |count: u64| bytes::human(i64::try_from(count).unwrap_or(i64::MAX));
-    let plural = if packed.content.files == 1 { "" } else { "s" };
     writeln!(
         console.out,
-        "{pack}: {files} file{plural}, {unpacked} packed into {packed}",
+        "{pack}: {files}, {unpacked} packed into {packed}",
         pack = for_terminal(&name),
-        files = packed.content.files,
+        files = counted(packed.content.files, "file"),
         unpacked = size(packed.content.bytes),
         packed = size(packed.pack_bytes),
     )?;
@@ -184,8 +184,8 @@ fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::R
         writeln!(console.err, "warning: not packed: {}", for_terminal(line))?;
     }
     if packed.left_out.len() > LISTED {
-        let more = packed.left_out.len() - LISTED;
-        writeln!(console.err, "warning: {more} more files are not packed")?;
+        let more = counted(packed.left_out.len() - LISTED, "more file");
+        writeln!(console.err, "warning: not packed: {more}")?;
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
@@ -14,6 +13,7 @@ use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
 use super::named_values::named;
 use super::rank_filter::RankFilter;
+use super::run_files::write_whole;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::progress::Progress;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// Ranks to draw: all, or numbers and ranges such as 0,2,4-7
     #[arg(long, value_name = "RANKS", default_value = "all")]
     rank: RankFilter,
-    /// Start of the range: seconds since the start, a duration (2m30s), or a time stamp
+    /// Start of the range: seconds since the start, a duration (2m30s), or a time
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// End of the range, like --from
@@ -195,7 +195,7 @@ fn plot_snapshot(
 }
 
 fn write(path: &Path, bytes: &[u8], console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    std::fs::write(path, bytes).with_context(|| format!("cannot write '{}'", path.display()))?;
+    write_whole(path, bytes)?;
     writeln!(console.out, "{}", path.display())?;
     Ok(Exit::Fine)
 }

@@ -12,7 +12,7 @@ use stormlog_analysis::timeline::{
 use stormlog_analysis::{
     Damage, Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, Removed, gather,
 };
-use stormlog_format::{SessionStatus, Text};
+use stormlog_format::{SessionStatus, Text, counted, human_duration};
 use stormlog_report::analyze::ledger_text;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{
@@ -93,18 +93,17 @@ fn print(
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let all = Overview::of(&loaded.sessions);
-    let sessions = loaded.sessions.len();
-    let plural = if sessions == 1 { "" } else { "s" };
     writeln!(
         console.out,
-        "{path}: {events} events in {sessions} session{plural}",
+        "{path}: {events} in {sessions}",
         path = for_terminal(path),
-        events = all.events
+        events = counted(all.events, "event"),
+        sessions = counted(loaded.sessions.len(), "session")
     )?;
     let mut fact =
         |name: &str, text: String| writeln!(console.out, "  {name:<10} {}", for_terminal(&text));
     if let Some((first, last)) = all.first_timestamp_ns.zip(all.last_timestamp_ns) {
-        let length = time::span(last.saturating_sub(first));
+        let length = human_duration(last.saturating_sub(first));
         fact(
             "recorded",
             format!(
@@ -193,7 +192,7 @@ fn table(sessions: &[LoadedSession], console: &mut Console<'_>) -> anyhow::Resul
     for session in sessions.iter().take(ROWS) {
         let overview = Overview::of([session]);
         let times = overview.first_timestamp_ns.zip(overview.last_timestamp_ns);
-        let length = times.map_or("-".into(), |(first, last)| time::span(last - first));
+        let length = times.map_or("-".into(), |(first, last)| human_duration(last - first));
         let peak =
             |peak: Option<Peak>| peak.map_or("unknown".into(), |peak| bytes::human(peak.bytes));
         line([
@@ -209,8 +208,8 @@ fn table(sessions: &[LoadedSession], console: &mut Console<'_>) -> anyhow::Resul
     if sessions.len() > ROWS {
         writeln!(
             console.out,
-            "  and {more} more sessions; --json lists all",
-            more = sessions.len() - ROWS
+            "  and {more}; --json lists all",
+            more = counted(sessions.len() - ROWS, "more session")
         )?;
     }
     if !dropped.is_empty() {

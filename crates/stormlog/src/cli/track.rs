@@ -16,7 +16,7 @@ use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::{Detail, Recorder};
 use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_export::prometheus;
-use stormlog_format::{Map, SessionStatus, Text};
+use stormlog_format::{Map, SessionStatus, Text, counted};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 use stormlog_serve::{Binding, Server, Token};
@@ -355,11 +355,13 @@ fn finish(
     let status = session.map_or("unknown", |session| session.status.as_str());
     writeln!(
         console.out,
-        "{events} events, peak {peak}, {alerts} alerts, session {status}",
-        events =
+        "{events}, peak {peak}, {alerts}, session {status}",
+        events = counted(
             number("total_events").unwrap_or(0) + number("history_dropped_events").unwrap_or(0),
+            "event"
+        ),
         peak = bytes::human(number("peak_memory").unwrap_or(0)),
-        alerts = number("alert_count").unwrap_or(0),
+        alerts = counted(number("alert_count").unwrap_or(0), "alert"),
     )?;
     for path in [sink, arguments.output.as_ref()].into_iter().flatten() {
         writeln!(console.out, "written to '{}'", path.display())?;

@@ -9,6 +9,7 @@ use stormlog_analysis::pack::shown;
 use stormlog_analysis::{
     Artifacts, Damage, LoadError, LoadOptions, OnError, Removed, find_artifacts, stream_events,
 };
+use stormlog_format::counted;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::removed_lines;
 
@@ -185,13 +186,13 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
         let name = shown(path).display().to_string();
         let verdict = match problems.len() {
             0 => "valid".to_owned(),
-            1 => "1 problem".to_owned(),
-            count => format!("{count} problems"),
+            count => counted(count, "problem"),
         };
         writeln!(
             console.out,
-            "{}: {events} events, {verdict}",
-            for_terminal(&name)
+            "{}: {events}, {verdict}",
+            for_terminal(&name),
+            events = counted(*events, "event")
         )?;
         for (label, text) in removed_lines(removed) {
             writeln!(console.out, "  {label}: {text}")?;

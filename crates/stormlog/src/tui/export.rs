@@ -1,16 +1,16 @@
 //! Writes the events and plots of the terminal UI to files with the time in their names.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use jiff::Zoned;
 use stormlog_analysis::Events;
 use stormlog_format::Event;
 use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png};
 
 use super::effect::{ExportFormat, PlotFormat};
+use crate::cli::write_whole;
 use crate::export::{EventFormat, EventWriter};
+use crate::whole_file::write_in_pieces;
 
 /// Writes events to `exports/tracker_events_<time>.<format>` in a folder, and returns the path of
 /// the new file.
@@ -23,11 +23,13 @@ pub(crate) fn events(
         ExportFormat::Json => (EventFormat::Json, "json"),
         ExportFormat::Csv => (EventFormat::Csv, "csv"),
     };
-    let path = target(folder, "exports", "tracker_events", extension)?;
-    let mut file = File::create(&path).with_context(|| cannot_write(&path))?;
-    let mut writer = EventWriter::new(format, &mut file);
-    writer.write(&Events::from_events(events))?;
-    writer.finish()?;
+    let path = target(folder, "exports", "tracker_events", extension);
+    write_in_pieces(&path, |out| {
+        let mut writer = EventWriter::new(format, out);
+        writer.write(&Events::from_events(events))?;
+        writer.finish()?;
+        Ok(())
+    })?;
     Ok(path)
 }
 
@@ -46,18 +48,14 @@ pub(crate) fn plot(folder: &Path, story: &Story, format: PlotFormat) -> anyhow::
         }
         PlotFormat::Html => (html_page(story, kind, Theme::System)?.into_bytes(), "html"),
     };
-    let path = target(folder, "visualizations", "timeline", extension)?;
-    std::fs::write(&path, bytes).with_context(|| cannot_write(&path))?;
+    let path = target(folder, "visualizations", "timeline", extension);
+    write_whole(&path, &bytes)?;
     Ok(path)
 }
 
-fn target(folder: &Path, name: &str, stem: &str, extension: &str) -> anyhow::Result<PathBuf> {
-    let folder = folder.join(name);
-    std::fs::create_dir_all(&folder).with_context(|| cannot_write(&folder))?;
+fn target(folder: &Path, name: &str, stem: &str, extension: &str) -> PathBuf {
     let stamp = Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
-    Ok(folder.join(format!("{stem}_{stamp}.{extension}")))
-}
-
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write '{}'", path.display())
+    folder
+        .join(name)
+        .join(format!("{stem}_{stamp}.{extension}"))
 }

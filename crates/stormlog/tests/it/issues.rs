@@ -125,6 +125,21 @@ fn a_damaged_sidecar_is_named_and_not_written_over() {
 }
 
 #[test]
+fn an_issue_with_half_a_character_is_json_for_every_parser() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sink = folder.path().join("runs/sink");
+    write_alerts(&sink, 1);
+    let segment = sink.join("segment-000001.jsonl");
+    let line = std::fs::read_to_string(&segment).expect("a segment");
+    std::fs::write(&segment, line.replace("alert a", "\\ud800 ")).expect("a segment");
+    for command in ["list", "check"] {
+        let text = call(folder.path(), &["issues", command, "runs", "--json"]).out;
+        let document: Value = serde_json::from_str(&text).expect("JSON");
+        assert!(text.contains('\u{fffd}'), "{document}");
+    }
+}
+
+#[test]
 fn ignoring_can_end() {
     let folder = tempfile::tempdir().expect("a folder");
     write_alerts(&folder.path().join("runs/sink"), 1);

@@ -79,11 +79,40 @@ fn every_output_honours_the_umask() {
             }
         }
     }
-    // A report that was made private stays private.
-    let report = folder.path().join("report.txt");
-    fs::set_permissions(&report, fs::Permissions::from_mode(0o600)).expect("own file");
-    call_with_umask("022", folder.path(), outputs[0].0);
-    assert_eq!(mode(&report), 0o600);
+    // A file that was made private stays private, and one that a group may change stays so.
+    let replaced = outputs.iter().filter(|(words, _)| words[0] != "convert");
+    for (arguments, files) in replaced {
+        for kept in [0o600, 0o660] {
+            for file in *files {
+                let rights = fs::Permissions::from_mode(kept);
+                fs::set_permissions(folder.path().join(file), rights).expect("own file");
+            }
+            call_with_umask("022", folder.path(), arguments);
+            for file in *files {
+                assert_eq!(mode(&folder.path().join(file)), kept, "{file}");
+            }
+        }
+    }
+}
+
+#[test]
+fn folders_of_outputs_are_created() {
+    let folder = folder();
+    write_sink(
+        &folder.path().join("sink"),
+        &[session(&json!({}))],
+        &[record(&json!({})), record(&json!({}))],
+    );
+    for arguments in [
+        &["analyze", "sink", "--output", "a/report.txt"][..],
+        &["plot", "sink", "--output", "b/plot.svg"],
+        &["query", "events", "sink", "--output", "c/d/rows.txt"],
+    ] {
+        let called = call(folder.path(), arguments);
+        assert_eq!(called.code, Some(0), "{arguments:?}: {}", called.err);
+        let output = folder.path().join(arguments[arguments.len() - 1]);
+        assert!(output.is_file(), "{arguments:?}");
+    }
 }
 
 const FORMULAS: [&str; 7] = [

@@ -16,6 +16,7 @@ use stormlog_analysis::query::Catalog;
 use stormlog_analysis::{
     EventRef, Events, LoadError, LoadOptions, OnError, stream_events, stream_lines,
 };
+use stormlog_format::{counted, grouped};
 use stormlog_lake_tables::{Lake, Ledger, Table, read_ledger};
 
 use crate::error::FAILED_GATE;
@@ -86,10 +87,10 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
             .map(|problem| problem["text"].as_str().unwrap_or_default().to_owned())
             .collect();
         lines.push(format!(
-            "{} problems; {} sources compared with the tables, {} no longer exist",
-            output::count(problems.len() as u64),
-            output::count(checked),
-            output::count(gone)
+            "{}; {} compared with the tables, {} no longer exist",
+            counted(problems.len(), "problem"),
+            counted(checked, "source"),
+            grouped(gone)
         ));
         output::lines(&lines)?;
     }

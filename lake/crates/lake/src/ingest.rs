@@ -33,6 +33,7 @@ use datafusion::prelude::SessionContext;
 use serde_json::{Value, json};
 use stormlog_analysis::ParsedFiles;
 use stormlog_analysis::query::Catalog;
+use stormlog_format::counted;
 use stormlog_lake_tables::{Lake, Table, register_table};
 
 use crate::output;
@@ -122,17 +123,17 @@ fn report(args: &IngestArgs, lake: &Lake, done: &Done) -> Result<()> {
         }))?);
     }
     let mut lines = vec![format!(
-        "{} samples and {} other events of {} sources stored in {} ({} sources had nothing new)",
-        output::count(done.samples),
-        output::count(done.events),
-        output::count(done.units as u64),
+        "{} and {} of {} stored in {} ({} had nothing new)",
+        counted(done.samples, "sample"),
+        counted(done.events, "other event"),
+        counted(done.units, "source"),
         lake.address(),
-        output::count(done.unchanged as u64),
+        counted(done.unchanged, "source"),
     )];
     if !done.damage.is_empty() {
         lines.push(format!(
-            "{} damaged places, see column 'damage' of table 'sources':",
-            output::count(done.damage.len() as u64)
+            "{}, see column 'damage' of table 'sources':",
+            counted(done.damage.len(), "damaged place")
         ));
         let shown = done.damage.iter().take(5).map(|one| {
             let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();

@@ -1,5 +1,7 @@
 //! The command `optimize` joins the small files that frequent ingests leave into larger ones.
 
+use stormlog_format::{counted, grouped};
+
 use std::num::NonZeroU64;
 use std::process::ExitCode;
 
@@ -41,10 +43,10 @@ pub(crate) async fn run(args: OptimizeArgs) -> Result<ExitCode> {
             .await
             .map_err(|error| delta_error(table, error))?;
         lines.push(format!(
-            "{:<9} {} files became {}",
+            "{:<9} {} became {}",
             table.name(),
-            output::count(done.num_files_removed),
-            output::count(done.num_files_added)
+            counted(done.num_files_removed, "file"),
+            grouped(done.num_files_added)
         ));
         rows.push(json!({
             "table": table.name(),

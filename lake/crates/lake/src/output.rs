@@ -1,4 +1,4 @@
-//! Prints JSON and lines of text on standard output, and formats counts.
+//! Prints JSON and lines of text on standard output.
 
 use std::io::{self, Write};
 
@@ -19,17 +19,4 @@ pub(crate) fn lines(lines: &[String]) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     out.flush()
-}
-
-/// Formats a count with commas between thousands, such as `1,234,567`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -1,5 +1,7 @@
 //! The command `vacuum` deletes files that no table version within the retention time needs.
 
+use stormlog_format::counted;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -49,16 +51,15 @@ pub(crate) async fn run(args: VacuumArgs) -> Result<ExitCode> {
             .with_dry_run(args.dry_run)
             .await
             .map_err(|error| delta_error(table, error))?;
-        let count = done.files_deleted.len() as u64;
         let verb = if args.dry_run {
             "would be deleted"
         } else {
             "deleted"
         };
         lines.push(format!(
-            "{:<9} {} files {verb}",
+            "{:<9} {} {verb}",
             table.name(),
-            output::count(count)
+            counted(done.files_deleted.len(), "file")
         ));
         rows.push(json!({"table": table.name(), "files": done.files_deleted}));
     }

@@ -4,7 +4,7 @@
 //! A cause of growth is named only when it explains most of the growth, because a wrong name is
 //! worse than none.
 
-use stormlog_format::grouped;
+use stormlog_format::counted;
 
 use super::{Cause, Site};
 use crate::detect::finding::{draft, words};
@@ -82,7 +82,7 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
 fn size(holder: &HostHolder) -> String {
     let bytes = words::bytes(float(holder.bytes));
     if holder.items_gained > 0 {
-        format!("{} items, {bytes}", grouped(holder.items))
+        format!("{}, {bytes}", counted(holder.items, "item"))
     } else {
         bytes
     }

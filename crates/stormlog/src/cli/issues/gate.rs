@@ -8,9 +8,10 @@ use stormlog_analysis::issue::{
 };
 use stormlog_analysis::query::Store;
 use stormlog_format::{Map, Text, Value};
+use stormlog_report::document::pretty;
 use stormlog_report::issues as render;
 
-use super::{ArtifactSet, Form, ListFormat, Severity, damaged_sidecar, json};
+use super::{ArtifactSet, Form, ListFormat, Severity, damaged_sidecar};
 use crate::Exit;
 use crate::cli::sources::Sources;
 use crate::console::Console;
@@ -212,7 +213,7 @@ fn print(
             let mut map = Map::new();
             map.insert("passed", Value::Bool(failing.is_empty()));
             map.insert("failures", Value::List(failures.collect()));
-            json(&Value::Map(map))
+            pretty(&Value::Map(map))
         }
     };
     console.out.write_all(text.as_bytes())?;

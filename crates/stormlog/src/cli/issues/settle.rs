@@ -4,8 +4,8 @@
 use anyhow::Context;
 use clap::Args;
 use stormlog_analysis::issue::{DecidedState, Decision, change_states};
-use stormlog_analysis::query::iso_to_ns;
-use stormlog_format::Text;
+use stormlog_analysis::query::parse_time;
+use stormlog_format::{Text, parse_duration};
 use stormlog_report::escape::for_terminal;
 
 use super::ArtifactSet;
@@ -56,7 +56,7 @@ pub(super) struct Ignore {
     /// Until this ISO date or time
     #[arg(long, value_name = "TIME", conflicts_with = "duration")]
     until: Option<String>,
-    /// For this long: 14d, 12h, 2w
+    /// For this long: 14d, 12h, 1h30m
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<String>,
 }
@@ -117,28 +117,14 @@ fn settle(
 fn until(arguments: &Ignore) -> anyhow::Result<Option<i64>> {
     if let Some(time) = &arguments.until {
         let until =
-            iso_to_ns(time).with_context(|| format!("'{time}' is not an ISO date or time"))?;
+            parse_time(time).with_context(|| format!("'{time}' is not an ISO date or time"))?;
         return Ok(Some(until));
     }
     let Some(text) = &arguments.duration else {
         return Ok(None);
     };
-    let unknown = || format!("'{text}' is not a duration such as 14d, 12h or 2w");
-    let digits_end = text
-        .find(|ch: char| !ch.is_ascii_digit())
-        .with_context(unknown)?;
-    let seconds = match &text[digits_end..] {
-        "w" => 7 * 86_400,
-        "d" => 86_400,
-        "h" => 3600,
-        "m" => 60,
-        "s" => 1,
-        _ => anyhow::bail!(unknown()),
-    };
-    let count: i64 = text[..digits_end].parse().with_context(unknown)?;
-    let length = count
-        .checked_mul(seconds)
-        .and_then(|seconds| seconds.checked_mul(1_000_000_000))
-        .and_then(|length| length.checked_add(now_ns()));
-    length.map(Some).with_context(unknown)
+    parse_duration(text)
+        .and_then(|length| length.checked_add(now_ns()))
+        .map(Some)
+        .with_context(|| format!("'{text}' is not a duration such as 14d, 12h or 1h30m"))
 }

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use clap::Args;
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::Store;
-use stormlog_format::whole;
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Text, Value, human_rate, whole};
+use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::rows::cell;
 use stormlog_report::{bytes, issues as render, time, wrap};
 
-use super::{ArtifactSet, Form, ListFormat, json, timeline};
+use super::{ArtifactSet, Form, ListFormat, timeline};
 use crate::Exit;
 use crate::console::Console;
 
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let found = arguments.set.find(console)?;
     let issue = found.named(&arguments.id)?;
     let text = match arguments.form.format() {
-        ListFormat::Json => json(&Value::Map(issue.to_map())),
+        ListFormat::Json => pretty(&Value::Map(issue.to_map())),
         ListFormat::Md => render::markdown(std::slice::from_ref(issue)),
         ListFormat::Github => render::github(std::iter::once((issue.state, issue))),
         ListFormat::Text => {
@@ -110,7 +110,7 @@ fn decision(info: &Map) -> Option<String> {
 fn detail_text(key: &str, value: &Value) -> String {
     match value {
         Value::Int(value) if key.ends_with("_bytes") => bytes::human(*value),
-        Value::Float(value) if key == "rate_bytes_per_s" => format!("{}/s", size(*value)),
+        Value::Float(value) if key == "rate_bytes_per_s" => human_rate(*value),
         Value::Float(value) if key.ends_with("_bytes") => size(*value),
         Value::Float(value) => format!("{value:.3}"),
         Value::Map(map) => {

@@ -2,7 +2,7 @@
 
 use stormlog_analysis::issue::EvidenceLink;
 use stormlog_analysis::query::{EventFilter, EventRow, Store};
-use stormlog_format::{EventType, Value};
+use stormlog_format::{EventType, Value, human_duration};
 use stormlog_report::{bytes, time};
 
 /// How many nanoseconds are shown before and after evidence that is a single moment.
@@ -64,7 +64,7 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
     let mut lines = vec![format!(
         "around {} (±{}):",
         time::moment(window.at_ns),
-        time::span(window.at_ns.saturating_sub(window.span_ns.0))
+        human_duration(window.at_ns.saturating_sub(window.span_ns.0))
     )];
     let at = |row: EventRow<'_>, value| (row.event.timestamp_ns(), value);
     let rows = || events.iter();
@@ -86,7 +86,7 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
         let sign = if offset < 0 { "" } else { "+" };
         let kind = String::from_utf8_lossy(row.event.event_type());
         let message = row.event.context().map(String::from_utf8_lossy);
-        let offset = format!("{sign}{}", time::span(offset));
+        let offset = format!("{sign}{}", human_duration(offset));
         let text = format!("  {offset:>9}  {kind}  {}", message.unwrap_or_default());
         lines.push(text.trim_end().to_owned());
     }

@@ -1,16 +1,15 @@
 //! Prints the rows that a query found: as a table for people, or as JSON, JSONL or CSV for
 //! programs.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
 use stormlog_format::Map;
 use stormlog_report::rows::{Form, Printer, Rows};
 
 use crate::console::Console;
+use crate::whole_file::write_in_pieces;
 
 /// Output flags of queries whose rows have only simple values.
 #[derive(Debug, Args)]
@@ -123,12 +122,7 @@ fn print<I: Iterator<Item = Map>>(
             printer.print(rows, &mut out)?;
             out.flush()?;
         }
-        Some(path) => {
-            let context = || format!("cannot write '{}'", path.display());
-            let mut out = BufWriter::new(File::create(path).with_context(context)?);
-            printer.print(rows, &mut out).with_context(context)?;
-            out.flush().with_context(context)?;
-        }
+        Some(path) => write_in_pieces(path, |out| Ok(printer.print(rows, out)?))?,
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::findings::Findings;
 use crate::Exit;
 use crate::cli::sources::Sources;
 use crate::console::Console;
+use crate::recording::seconds;
 
 /// Follow live sinks and print alerts, degraded collectors, OOMs and findings as they arrive
 #[derive(Debug, Args)]
@@ -29,19 +30,18 @@ pub(crate) struct Arguments {
     /// Print existing events and the findings of ended runs first
     #[arg(long)]
     from_start: bool,
-    /// Stop after this many seconds [default: on Ctrl+C]
-    #[arg(long = "for", value_name = "SECONDS")]
+    /// Stop after this time [default: on Ctrl+C]
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     duration: Option<f64>,
     /// Time between checks
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: f64,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let seconds = |value: f64| Duration::try_from_secs_f64(value);
-    let interval = seconds(arguments.interval)?.max(Duration::from_millis(10));
+    let interval = Duration::try_from_secs_f64(arguments.interval)?.max(Duration::from_millis(10));
     let end = match arguments.duration {
-        Some(duration) => Instant::now().checked_add(seconds(duration)?),
+        Some(duration) => Instant::now().checked_add(Duration::try_from_secs_f64(duration)?),
         None => None,
     };
     drop(arguments.sources.open(console)?);

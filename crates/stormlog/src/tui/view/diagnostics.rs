@@ -6,7 +6,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Wrap};
 use stormlog_analysis::detect::Finding;
-use stormlog_format::human_bytes;
+use stormlog_format::{human_bytes, human_duration, human_rate};
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, held_lines, time};
@@ -96,7 +96,7 @@ fn ranks(model: &Model, run: &OpenedRun, frame: &mut Frame<'_>, area: Rect, titl
         ("reserved", Constraint::Length(9)),
         ("used", Constraint::Length(9)),
         ("hidden", Constraint::Length(9)),
-        ("pauses", Constraint::Length(6)),
+        ("gaps", Constraint::Length(6)),
         ("finding", Constraint::Min(15)),
         ("host", Constraint::Length(if is_wide { 24 } else { 0 })),
     ];
@@ -203,8 +203,8 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             for_terminal(&line.path).into_owned(),
             line.count.to_string(),
             line.ranks.len().to_string(),
-            time::span(line.total_ns),
-            time::span(line.longest_ns),
+            human_duration(line.total_ns),
+            human_duration(line.longest_ns),
             known(line.peak_used),
         ])
     });
@@ -261,7 +261,7 @@ fn number(name: &str, value: f64) -> String {
     if name.ends_with("_bytes") {
         human_bytes(value.round())
     } else if name.ends_with("_bytes_per_s") {
-        format!("{}/s", human_bytes(value.round()))
+        human_rate(value)
     } else if value.fract() == 0.0 {
         format!("{value:.0}")
     } else {

@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Wrap};
 use stormlog_analysis::issue::Issue;
-use stormlog_format::Text;
+use stormlog_format::{Text, counted};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
@@ -73,10 +73,10 @@ fn detail(model: &Model, issue: &Issue) -> Vec<Line<'static>> {
     ];
     let moment = |at: Option<i64>| at.map_or_else(|| "unknown".into(), time::moment);
     lines.push(Line::from(format!(
-        "first {}, last {}, {} sessions",
+        "first {}, last {}, {}",
         moment(issue.first_seen_ns),
         moment(issue.last_seen_ns),
-        issue.affected_sessions.len()
+        counted(issue.affected_sessions.len(), "session")
     )));
     for link in issue.evidence.iter().take(8) {
         let rank = link.rank.map(|rank| format!("rank {rank} "));

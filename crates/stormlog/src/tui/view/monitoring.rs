@@ -8,8 +8,9 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
+use stormlog_format::{counted, human_duration};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Measure, bytes, time};
+use stormlog_report::{Measure, bytes};
 
 use super::timeline::Timeline;
 use super::{first_line, framed, inside};
@@ -207,7 +208,7 @@ fn alerts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .iter()
         .take(usize::from(inner.height))
         .map(|alert| {
-            let ago = time::span(model.now_ns.saturating_sub(alert.last_ns).max(0));
+            let ago = human_duration(model.now_ns.saturating_sub(alert.last_ns).max(0));
             let text = format!(
                 "{:>4}x {ago:>7} ago  {}",
                 alert.count,
@@ -238,7 +239,7 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             Style::new()
         };
         lines.push(Line::styled(
-            format!("last event {} ago", time::span(silence.length_ns)),
+            format!("last event {} ago", human_duration(silence.length_ns)),
             style,
         ));
     }
@@ -248,8 +249,8 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         limits.warning, limits.critical
     )));
     lines.push(Line::from(format!(
-        "{} events in memory",
-        monitor.events.len()
+        "{} in memory",
+        counted(monitor.events.len(), "event")
     )));
     lines.push(Line::styled(
         "l thresholds e JSON c CSV",

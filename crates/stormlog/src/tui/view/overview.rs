@@ -5,6 +5,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
+use stormlog_format::{counted, human_duration};
 use stormlog_report::analyze::note_line;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{LedgerLines, Measure, bytes, ledger_lines, time};
@@ -126,7 +127,7 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         if let Some(first) = first {
             lines.push(fact("from", time::moment(first)));
             if let Some(last) = last {
-                lines.push(fact("lasting", time::span(last.saturating_sub(first))));
+                lines.push(fact("lasting", human_duration(last.saturating_sub(first))));
             }
         }
     }
@@ -139,12 +140,11 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&Led
     let issues = model.issues.as_ref().map_or_else(String::new, |issues| {
         let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
         let open = issues.iter().filter(is_open).count();
-        let plural = if issues.len() == 1 { "" } else { "s" };
-        format!("; {} issue{plural}, {open} open", issues.len())
+        format!("; {}, {open} open", counted(issues.len(), "issue"))
     });
     let title = match model.live_ns {
         Some(at_ns) => {
-            let age = time::span(model.now_ns.saturating_sub(at_ns).max(0));
+            let age = human_duration(model.now_ns.saturating_sub(at_ns).max(0));
             format!("Live verdict{issues}; {age} old")
         }
         None => format!("Verdict{issues}"),
@@ -183,8 +183,8 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&Led
                 lines.push(Line::from(for_terminal(&line).into_owned()));
             }
             if !run.missing_ranks.is_empty() {
-                let count = run.missing_ranks.len();
-                lines.push(Line::from(format!("{count} ranks without samples")));
+                let ranks = counted(run.missing_ranks.len(), "rank");
+                lines.push(Line::from(format!("{ranks} without samples")));
             }
         }
     }
@@ -282,15 +282,14 @@ fn from_rollups(model: &Model, outline: &Outline) -> Vec<Line<'static>> {
     };
     let ooms = match outline.ooms {
         0 => "no OOM".to_owned(),
-        1 => "1 OOM".to_owned(),
-        count => format!("{count} OOMs"),
+        count => counted(count, "OOM"),
     };
-    let text = format!("{ooms}, {} alerts", outline.alerts);
+    let text = format!("{ooms}, {}", counted(outline.alerts, "alert"));
     lines.push(Line::styled(text, style));
     if outline.degraded > 0 {
         lines.push(Line::from(format!(
-            "collector degraded {} times",
-            outline.degraded
+            "collector degraded {}",
+            counted(outline.degraded, "time")
         )));
     }
     lines.push(Line::styled(

@@ -3,6 +3,7 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::widgets::{Paragraph, Row, Wrap};
+use stormlog_format::human_duration;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
@@ -43,7 +44,7 @@ fn row(run: &Recent) -> Row<'static> {
     Row::new([
         for_terminal(&run.path.to_string_lossy()).into_owned(),
         start.unwrap_or_else(unknown),
-        run.lasted_ns.map(time::span).unwrap_or_default(),
+        run.lasted_ns.map(human_duration).unwrap_or_default(),
         run.status
             .map_or_else(|| "packed".to_owned(), |status| status.as_str().to_owned()),
         if run.ranks > 0 {

@@ -4,7 +4,7 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Position, Rect};
 use ratatui::widgets::{Paragraph, Row};
-use stormlog_format::Text;
+use stormlog_format::{Text, human_duration};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
@@ -44,7 +44,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                 .map(|count| count.to_string())
                 .unwrap_or_default(),
             start_text(summary.started_at_ns, is_wide),
-            length.map(time::span).unwrap_or_default(),
+            length.map(human_duration).unwrap_or_default(),
             summary.job_id.as_ref().map(safe).unwrap_or_default(),
             safe(&summary.host),
         ])

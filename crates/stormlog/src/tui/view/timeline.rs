@@ -8,8 +8,8 @@ use ratatui::symbols::Marker;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke};
-use stormlog_format::whole;
-use stormlog_report::{bytes, time};
+use stormlog_format::{human_duration, whole};
+use stormlog_report::bytes;
 
 use super::ticks;
 use crate::tui::palette::{Palette, Pen};
@@ -137,7 +137,7 @@ impl Timeline<'_> {
         let to = self.span.1.saturating_sub(self.start_ns);
         let mut text = String::new();
         for (column, time) in ticks::of_time(from, to, width) {
-            let label = format!("╵{}", time::span(time));
+            let label = format!("╵{}", human_duration(time));
             let used = text.chars().count();
             if column < used || column + label.chars().count() > width {
                 continue;

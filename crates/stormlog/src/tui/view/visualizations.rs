@@ -7,6 +7,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use stormlog_format::human_duration;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{DrawnTrack, Mark, Measure, UNKNOWN, bytes, time};
 
@@ -123,7 +124,7 @@ fn values(
     };
     let start = track.times().first().copied().unwrap_or(0);
     let moment = track.times()[index];
-    let mut text = format!("{}:", time::span(moment - start));
+    let mut text = format!("{}:", human_duration(moment - start));
     for measure in [
         Measure::Allocated,
         Measure::Reserved,

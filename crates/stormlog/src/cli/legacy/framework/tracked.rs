@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::record::clock::seconds;
@@ -16,6 +15,7 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{DistributedIdentity, EventType, Map, SessionStatus, Text, Value};
 
 use super::{Framework, megabytes, names};
+use crate::cli::write_whole;
 use crate::console::Console;
 use crate::recording::{Capture, gpu_collectors, own_collector, until_end};
 use crate::signals::Signals;
@@ -280,7 +280,7 @@ impl Tracked {
             self.insert_source(&mut map);
         }
         let text = Writer::new(Layout::Indented).map_to_string(&map);
-        std::fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
+        write_whole(path, text.as_bytes())
     }
 
     fn insert_source(&self, map: &mut Map) {
