@@ -35,6 +35,8 @@ impl Compression {
         Ok(match first.as_slice() {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd] => Some(Self::Zstd),
+            // A skippable frame: `pzstd` begins every file with one.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Self::Zstd),
             _ => None,
         })
     }

@@ -392,11 +392,8 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
 fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
     let source = open_beside(sink, file).ok()?;
     let mut head = Vec::new();
-    source
-        .reader
-        .take(LONGEST_START)
-        .read_to_end(&mut head)
-        .ok()?;
+    // A compressed segment may be cut off after the line; what was read before an error counts.
+    let _ = source.reader.take(LONGEST_START).read_to_end(&mut head);
     let line = &head[..memchr::memchr(b'\n', &head)?];
     let event = event_of(line).ok()??;
     if event.session_id != *session_id {
@@ -705,19 +702,35 @@ mod tests {
 
     #[test]
     fn a_compressed_first_segment_names_the_run() {
-        let folder = tempfile::tempdir().unwrap();
         let (ordinary, completed) = (SinkNames::Ordinary, SessionStatus::Completed);
-        let summary = session("a", 0, completed, 10);
-        sink(folder.path(), ordinary, summary, r#"{"run_id": "r1"}"#);
-        let segment = folder.path().join(ordinary.segment(1));
-        let lines = std::fs::read(&segment).unwrap();
-        std::fs::remove_file(&segment).unwrap();
-        let compressed = folder.path().join(ordinary.segment(1) + ".zst");
-        std::fs::write(compressed, zstd::encode_all(&*lines, 1).unwrap()).unwrap();
-        let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
-        let seen = listing.refresh(&here(100 * SECOND));
-        assert_eq!(seen.runs[0].id, "r1");
-        assert_eq!(seen.runs[0].sessions[0].device_id, Some(0));
+        let zstd = |lines: &[u8]| zstd::encode_all(lines, 1).unwrap();
+        // The second form is cut off in its last block, as after an incomplete copy.
+        let cut_off = |lines: &[u8]| {
+            let mut state = 1_u64;
+            let noise = (0..25_000).flat_map(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (state ^ state.rotate_left(32)).to_le_bytes()
+            });
+            let packed = zstd(&[lines, &noise.collect::<Vec<u8>>()].concat());
+            packed[..packed.len() - 100].to_vec()
+        };
+        let forms: [&dyn Fn(&[u8]) -> Vec<u8>; 2] = [&zstd, &cut_off];
+        for form in forms {
+            let folder = tempfile::tempdir().unwrap();
+            let summary = session("a", 0, completed, 10);
+            sink(folder.path(), ordinary, summary, r#"{"run_id": "r1"}"#);
+            let segment = folder.path().join(ordinary.segment(1));
+            let lines = std::fs::read(&segment).unwrap();
+            std::fs::remove_file(&segment).unwrap();
+            let compressed = folder.path().join(ordinary.segment(1) + ".zst");
+            std::fs::write(compressed, form(&lines)).unwrap();
+            let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
+            let seen = listing.refresh(&here(100 * SECOND));
+            assert_eq!(seen.runs[0].id, "r1");
+            assert_eq!(seen.runs[0].sessions[0].device_id, Some(0));
+        }
     }
 
     #[test]

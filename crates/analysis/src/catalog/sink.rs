@@ -14,7 +14,7 @@ use stormlog_format::{
 
 use super::names::{directory_of, plain_name, plain_or_compressed, tidy};
 use super::shape::Shape;
-use crate::compression::{with_suffixes, without_suffix};
+use crate::compression::{Compression, with_suffixes, without_suffix};
 use crate::load::{Artifact, Damage, LoadError, read_beside, read_error};
 use crate::regular_file::{self, Refused, folder_of};
 
@@ -241,7 +241,11 @@ fn cut_segments(directory: &Path, listed: &Manifest) -> Vec<(String, i64, i64)> 
         if bytes >= segment.size_bytes {
             return None;
         }
-        let lines = count_lines(regular_file::open_inside(directory, &path).ok()?)?;
+        let mut file = regular_file::open_inside(directory, &path).ok()?;
+        if Compression::of(&mut file).ok()?.is_some() {
+            return None;
+        }
+        let lines = count_lines(file)?;
         (lines < segment.event_count).then(|| (name.to_owned(), lines, segment.event_count))
     };
     let cut = |manifest: &Manifest| {
