@@ -138,7 +138,7 @@ impl Entry {
             oom_bundles: run.oom_bundles,
             stamp: FilesState {
                 value: hasher.finish(),
-                written_ns: run.last_write_ns,
+                written_ns: run.last_event_ns,
             },
             paths,
         };

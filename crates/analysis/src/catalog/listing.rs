@@ -12,7 +12,7 @@ use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNa
 use super::directory::{Directory, DirectoryKind};
 use super::follow::event_of;
 use super::names::{holding_folder, plain_or_compressed, tidy};
-use super::sink::settled;
+use super::sink::{last_time_in, newest_segments, settled};
 use super::stamp::Stamp;
 use super::walk::{Place, Scope, walk_with};
 use crate::load::{BUNDLE_SINK, open_beside};
@@ -89,9 +89,9 @@ pub struct ListedRun {
     /// End time of the run's last session; `None` while the run continues or when the end of a
     /// session is unknown.
     pub ended_at_ns: Option<i64>,
-    /// Time of the last write to a session of the run that was not closed; `None` if all sessions
-    /// were closed.
-    pub last_write_ns: Option<i64>,
+    /// Time of the last event of the sessions of the run that were not closed; `None` if all
+    /// sessions were closed.
+    pub last_event_ns: Option<i64>,
     /// The id that the scheduler gave the job, if any session recorded one.
     pub job_id: Option<Text>,
     /// The program and its command line, if `stormlog run` recorded them.
@@ -138,7 +138,8 @@ pub struct RunsSeen {
 ///
 /// Directories, manifests and rollups are read only when they have changed; otherwise a refresh
 /// costs a few `stat` calls per directory. Of all events, only the event that begins a session is
-/// read, once, for the run's id and command line. Memory is bounded by the size of the manifests.
+/// read, once, for the run's id and command line, and the last event of each session that was not
+/// closed, at each refresh. Memory is bounded by the size of the manifests.
 ///
 /// ```no_run
 /// # use stormlog_analysis::query::Surroundings;
@@ -171,8 +172,6 @@ struct Known {
 /// What a listing needs from the manifest and rollups of a sink.
 struct Sink {
     sessions: Vec<SessionInSink>,
-    /// The newest segment (file of events), which is the last in the order of file names.
-    newest_segment: Option<PathBuf>,
 }
 
 struct SessionInSink {
@@ -181,6 +180,8 @@ struct SessionInSink {
     size_bytes: i64,
     start: Option<Arc<Start>>,
     peaks: Option<RunPeaks>,
+    /// The segments that may hold the session's last event, if the session was not closed.
+    newest_segments: Vec<PathBuf>,
 }
 
 /// What a listing needs from the first event of a session.
@@ -379,11 +380,15 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
             size_bytes: own_segments().fold(0, |sum, one| sum.saturating_add(one.size_bytes)),
             start,
             peaks: peaks.get(id).copied(),
+            newest_segments: if summary.status == SessionStatus::Running {
+                newest_segments(&directory.path, &manifest, id)
+            } else {
+                Vec::new()
+            },
         }
     });
     Some(Sink {
         sessions: sessions.collect(),
-        newest_segment: directory.files.last().cloned(),
     })
 }
 
@@ -428,12 +433,12 @@ fn peaks_of(sink: &Path, manifest: &Manifest) -> HashMap<Text, RunPeaks> {
     peaks.collect()
 }
 
-/// A session with the index of its sink, its status and the time of its last write.
+/// A session with the index of its sink, its status and the time of its last event.
 struct Found<'a> {
     sink: usize,
     session: &'a SessionInSink,
     status: SessionStatus,
-    last_write_ns: Option<i64>,
+    last_event_ns: Option<i64>,
 }
 
 /// Groups the sessions of sinks into runs, and assigns each run the OOM bundles that name its
@@ -445,21 +450,13 @@ fn runs_of(
 ) -> Vec<ListedRun> {
     let mut found = Vec::new();
     for (index, (_, sink)) in sinks.iter().enumerate() {
-        let mut written = None;
         for session in &sink.sessions {
-            let is_open = session.summary.status == SessionStatus::Running;
-            let last_write_ns = is_open.then(|| {
-                let newest = || sink.newest_segment.as_deref().map(Stamp::of);
-                written
-                    .get_or_insert_with(newest)
-                    .map(|one| one.modified_ns)
-            });
-            let last_write_ns = last_write_ns.flatten();
+            let last_event_ns = last_time_in(&session.newest_segments);
             found.push(Found {
                 sink: index,
                 session,
-                status: effective_status(&session.summary, last_write_ns, Some(here)),
-                last_write_ns,
+                status: effective_status(&session.summary, || last_event_ns, Some(here)),
+                last_event_ns,
             });
         }
     }
@@ -483,7 +480,7 @@ impl Found<'_> {
     fn grouped_by(&self) -> GroupedBy {
         let summary = &self.session.summary;
         let start = self.session.start.as_ref();
-        let last = summary.ended_at_ns.or(self.last_write_ns);
+        let last = summary.ended_at_ns.or(self.last_event_ns);
         let recorded = (self.session.event_count > 0).then(|| Recorded {
             first_ns: summary.started_at_ns,
             last_ns: last.unwrap_or(summary.started_at_ns),
@@ -530,7 +527,7 @@ fn run_of(
         status,
         started_at_ns: first.session.summary.started_at_ns,
         ended_at_ns: ends.and_then(|ends| ends.into_iter().max()),
-        last_write_ns: members.iter().filter_map(|one| one.last_write_ns).max(),
+        last_event_ns: members.iter().filter_map(|one| one.last_event_ns).max(),
         job_id: summaries().find_map(|summary| summary.job_id.clone()),
         program: starts()
             .find_map(|start| start.program.clone())

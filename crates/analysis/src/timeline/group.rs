@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use stormlog_format::{SessionSummary, Text, session_sources};
 
 use super::read::run_id_of;
-use crate::columns::{EventRef, Events};
+use crate::columns::Events;
 use crate::load::LoadedSession;
 
 /// A loaded session, and the artifact (a recording folder or another input) it was loaded from.
@@ -150,9 +150,7 @@ pub fn newest_first<T>(sessions: &mut [T], session: impl Fn(&T) -> &LoadedSessio
     sessions.sort_by_cached_key(|one| {
         let session = session(one);
         let summary = &session.summary;
-        let last = session.events.len().checked_sub(1);
-        let last = last.and_then(|last| session.events.get(last));
-        let ended = summary.ended_at_ns.max(last.map(EventRef::timestamp_ns));
+        let ended = summary.ended_at_ns.max(session.last_event_ns());
         let newest = (
             ended.unwrap_or(summary.started_at_ns),
             summary.started_at_ns,

@@ -124,6 +124,12 @@ impl LoadedSession {
             thinned_until_ns: None,
         }
     }
+
+    /// The time of the session's last event, in nanoseconds since 1970; `None` if it has no event.
+    pub fn last_event_ns(&self) -> Option<i64> {
+        let last = self.events.len().checked_sub(1)?;
+        self.events.get(last).map(EventRef::timestamp_ns)
+    }
 }
 
 /// The metadata of the event that begins a session, which describes the program and the device;
