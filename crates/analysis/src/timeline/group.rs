@@ -40,6 +40,19 @@ pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>
     group(&sessions)
 }
 
+/// Groups sessions into runs, like [`runs`], the newest run first. The newest run is the one that
+/// started last, even if an older run ended later; runs without events come last.
+pub fn runs_newest_first<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
+    let members: Vec<Member<'a>> = members.into_iter().collect();
+    let mut runs = runs(members.iter().copied());
+    runs.sort_by_cached_key(|run| {
+        let sessions = run.iter().map(|&index| members[index].session);
+        let recorded = sessions.filter(|session| !session.events.is_empty());
+        Reverse(recorded.map(|session| session.summary.started_at_ns).min())
+    });
+    runs
+}
+
 /// The fields that decide which run a session belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupedBy {
@@ -412,6 +425,22 @@ mod tests {
             session,
         });
         assert_eq!(runs(numbered), [vec![0, 1]]);
+    }
+
+    #[test]
+    fn the_newest_run_is_the_one_that_started_last() {
+        let sessions = [
+            session("early", Some("a"), 0, (0, 10)),
+            session("late rank of early", Some("a"), 1, (4, 90)),
+            session("late", Some("b"), 0, (2, 5)),
+            LoadedSession {
+                events: Events::default(),
+                ..session("empty", Some("c"), 0, (50, 60))
+            },
+        ];
+        let numbered = sessions.iter().enumerate();
+        let members = numbered.map(|(artifact, session)| Member { artifact, session });
+        assert_eq!(runs_newest_first(members), [vec![2], vec![0, 1], vec![3]]);
     }
 
     #[test]

@@ -368,7 +368,8 @@ fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<Text>)> {
         let ids = sessions.iter().map(|one| one.summary.session_id.clone());
         (run, ids.collect())
     };
-    timeline::runs(members).into_iter().map(run).collect()
+    let runs = timeline::runs_newest_first(members);
+    runs.into_iter().map(run).collect()
 }
 
 /// Describes as text what used the memory of the devices of a run, for at most `LEDGERS` devices.
