@@ -94,9 +94,9 @@ impl Entry {
     fn of_run(run: ListedRun, roots: &[PathBuf]) -> Self {
         let is_running = run.status == SessionStatus::Running;
         let mut hasher = DefaultHasher::new();
-        // The id in URLs is made from the run id and not from the directory of the run, because
-        // that directory changes when another rank or device begins to record.
-        run.id.hash(&mut hasher);
+        // The id in URLs is made from the key of the run and not from its directory, because the
+        // directory changes when another rank or device begins to record.
+        run.key.hash(&mut hasher);
         let id = format!("{:016x}", hasher.finish());
         for session in &run.sessions {
             (

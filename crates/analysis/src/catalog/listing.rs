@@ -76,9 +76,11 @@ pub struct ListedSession {
 /// A run as the manifests and rollups of its sinks describe it, without its events.
 #[derive(Clone, Debug)]
 pub struct ListedRun {
-    /// The run's own id, otherwise the id of its first session; the id does not change between
-    /// listings.
-    pub id: Text,
+    /// Distinguishes the run from other listed runs, and does not change between listings: the
+    /// recorded id of the run, or else the id of its first session. The attempts of a job are runs
+    /// with the same job id, so the key is not always the id of the run
+    /// ([`id_of_run`](crate::timeline::id_of_run)).
+    pub key: Text,
     /// The deepest directory that contains all sinks of the run.
     pub directory: PathBuf,
     /// The run's status. When its sessions have different statuses, running takes precedence, then
@@ -472,7 +474,7 @@ fn runs_of(
             run_of(&members, sinks, bundles)
         })
         .collect();
-    runs.sort_by(|a, b| (b.started_at_ns, &b.id).cmp(&(a.started_at_ns, &a.id)));
+    runs.sort_by(|a, b| (b.started_at_ns, &b.key).cmp(&(a.started_at_ns, &a.key)));
     runs
 }
 
@@ -522,7 +524,7 @@ fn run_of(
         peaks: one.session.peaks,
     });
     Some(ListedRun {
-        id: run_id.unwrap_or_else(|| first.session.summary.session_id.clone()),
+        key: run_id.unwrap_or_else(|| first.session.summary.session_id.clone()),
         directory,
         status,
         started_at_ns: first.session.summary.started_at_ns,
@@ -683,7 +685,7 @@ mod tests {
         assert_eq!((counts[0], counts.last()), (0, Some(&2)));
         assert_eq!(seen.unlisted, [folder.path().join("old_events.json")]);
         assert_eq!((seen.refused.len(), seen.oom_bundles.len()), (0, 0));
-        let ids: Vec<String> = seen.runs.iter().map(|run| run.id.to_string()).collect();
+        let ids: Vec<String> = seen.runs.iter().map(|run| run.key.to_string()).collect();
         assert_eq!(ids, ["d", "r1"]);
         let listed = &seen.runs[1];
         assert_eq!(listed.directory, run);
@@ -725,7 +727,7 @@ mod tests {
             std::fs::write(compressed, form(&lines)).unwrap();
             let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
             let seen = listing.refresh(&here(100 * SECOND));
-            assert_eq!(seen.runs[0].id, "r1");
+            assert_eq!(seen.runs[0].key, "r1");
             assert_eq!(seen.runs[0].sessions[0].device_id, Some(0));
         }
     }

@@ -52,7 +52,10 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
     } else {
         RecordedBy::Tracker
     };
+    let recorded = sessions.iter().find_map(|session| run_id_of(session));
+    let id = id_of_run(recorded, sessions.iter().map(|session| &session.summary));
     let mut run = Run {
+        id: id.map(|id| id.to_str_lossy().into_owned()),
         ends: ends(sessions, is_by_run),
         program: program(sessions),
         ..Run::default()
@@ -140,6 +143,22 @@ fn start_of(session: &LoadedSession) -> Option<Map> {
     Some(start.metadata())
 }
 
+/// The id of a run with the given sessions: the id that was recorded, or else the job id, or else
+/// the id of the first session. All ranks of a run have the same recorded id and job id.
+pub fn id_of_run<'s>(
+    recorded: Option<Text>,
+    sessions: impl IntoIterator<Item = &'s SessionSummary>,
+) -> Option<Text> {
+    let mut sessions: Vec<&SessionSummary> = sessions.into_iter().collect();
+    sessions.sort_by_key(|session| (session.started_at_ns, &session.session_id));
+    let job = || {
+        let mut jobs = sessions.iter().filter_map(|one| one.job_id.as_ref());
+        jobs.find(|job| !job.is_blank()).cloned()
+    };
+    let first = || Some(sessions.first()?.session_id.clone());
+    recorded.or_else(job).or_else(first)
+}
+
 /// The id of the run that a session belongs to, if recorded.
 #[must_use]
 pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
@@ -184,7 +203,6 @@ pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
         _ => Vec::new(),
     };
     Some(Program {
-        run_id: text("id"),
         name: text("program"),
         command,
         commit: text("git_commit"),

@@ -144,7 +144,8 @@ impl<'a> Coverage<'a> {
 struct RunKeys<'a> {
     /// The id of the job, if it has one.
     job_id: Option<&'a Text>,
-    /// The id of the run, which is the same in all of its recordings.
+    /// The id of the run: the one that was recorded, or else the job id, or else the id of the first
+    /// session.
     run_id: Option<&'a str>,
     /// The name of the program.
     program: Option<&'a str>,
@@ -198,7 +199,7 @@ impl<'a> RunKeys<'a> {
         let answers = run.diagnosis.answers.iter();
         Self {
             job_id: run.job_id.as_ref(),
-            run_id: run.timeline.program.run_id.as_deref(),
+            run_id: run.timeline.id.as_deref(),
             program: run.timeline.program.name.as_deref(),
             end: &run.diagnosis.end,
             world_size: run.world_size,

@@ -329,7 +329,8 @@ impl<'a> SessionKeys<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Run")]
 struct RunKeys {
-    /// The id of the run, which is the same in all of its recordings.
+    /// The id of the run: the one that was recorded, or else the job id, or else the id of the first
+    /// session.
     run_id: Option<String>,
     program: Option<String>,
     session_ids: Vec<Text>,
@@ -347,7 +348,7 @@ impl RunKeys {
             end: run.end(),
             resources: run.by_resource(),
             ledgers: ledgers(&run),
-            run_id: run.program.run_id,
+            run_id: run.id,
             program: run.program.name,
         }
     }

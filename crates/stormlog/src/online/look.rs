@@ -123,7 +123,7 @@ pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     let mut hosts = run.tracks.iter().map(|track| track.host.as_str());
     let job = run.tracks.iter().find_map(|track| track.job_id.as_deref());
     Subject {
-        run_id: run.program.run_id.as_deref().map(sendable_text),
+        run_id: run.id.as_deref().map(sendable_text),
         program: run.program.name.as_deref().map(sendable_text),
         host: hosts.find(|host| !host.is_empty()).map(sendable_text),
         job_id: job.map(sendable_text),

@@ -12,7 +12,7 @@ use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{Catalog, OomFilter, OomRow, SessionFilter, Source, Store};
 use stormlog_analysis::regular_file::read_inside;
-use stormlog_analysis::timeline::run_id_of;
+use stormlog_analysis::timeline::{id_of_run, run_id_of};
 use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{EventType, Map as Object, Text};
@@ -537,17 +537,11 @@ impl Runs {
     }
 }
 
-/// The id of a run: the run id in its recordings, or else its job id, or else the id of its first
-/// session. Therefore all ranks have the same run id, wherever and whenever they are ingested.
-/// Several attempts of one job have the same run id and differ in their start time.
+/// The id of a run. All ranks have the same run id, wherever and whenever they are ingested. Several
+/// attempts of one job have the same run id and differ in their start time.
 fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
     let recorded = of_run(run, loaded).find_map(run_id_of);
-    let first = run
-        .sessions
-        .iter()
-        .min_by_key(|session| (session.started_at_ns, session.session_id.clone()));
-    let id = recorded.or_else(|| run.job_id.clone());
-    let id = id.or_else(|| first.map(|session| session.session_id.clone()));
+    let id = id_of_run(recorded, &run.sessions);
     id.map_or_else(|| identity::hash(&[b"run"]), |id| id.to_string())
 }
 
