@@ -17,6 +17,7 @@ mod manifest;
 pub mod metadata_keys;
 mod names;
 mod number;
+mod placeholders;
 mod python_text;
 mod record;
 pub mod rollup;
@@ -39,6 +40,7 @@ pub use manifest::{MANIFEST_VERSION, Manifest, Pruned, Rewriting, SINK_FORMAT, S
 pub use number::{
     IntegerError, integer_of_text, parse_integer, round_to_6, truncate, whole, whole_count,
 };
+pub use placeholders::Placeholders;
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
 pub use session::{

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use stormlog_format::{
-    EventType, Map, SessionStatus, SessionSummary, Text, Value, classify, metadata_keys,
-    session_sources,
+    EventType, Map, Placeholders, SessionStatus, SessionSummary, Text, Value, classify,
+    metadata_keys, session_sources,
 };
 
 use super::end::{Facts, RankEnd};
@@ -452,6 +452,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         let bytes = request?.get(key)?.as_int();
         bytes.filter(|&bytes| bytes >= 0)
     };
+    let counters = event.counters().known(Placeholders::of(metadata));
     let mut mark = OomMark {
         at_ns: event.timestamp_ns(),
         reason: reason
@@ -460,10 +461,10 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
             .into_owned(),
         requested: number("requested_bytes"),
         limit: number("limit_bytes"),
-        free: number("free_bytes").or(event.free_bytes()),
-        allocated: event.allocated_bytes(),
-        reserved: event.reserved_bytes(),
-        used: event.used_bytes(),
+        free: number("free_bytes").or(counters.device_free_bytes),
+        allocated: counters.allocator_allocated_bytes,
+        reserved: counters.allocator_reserved_bytes,
+        used: counters.device_used_bytes,
         is_caught: request.and_then(|request| request.get("caught")) == Some(&Value::Bool(true)),
         ..OomMark::default()
     };
@@ -521,11 +522,12 @@ impl Track {
             .saturating_mul(1_000_000);
         self.declared_interval_ns = self.declared_interval_ns.max(interval_ns);
         self.t_ns.push(event.timestamp_ns());
-        self.allocated.push(event.allocated_bytes());
-        self.reserved.push(event.reserved_bytes());
-        self.used.push(event.used_bytes());
-        self.free.push(event.free_bytes());
-        self.total.push(event.total_bytes());
+        let counters = event.counters().known(numbers.placeholders);
+        self.allocated.push(counters.allocator_allocated_bytes);
+        self.reserved.push(counters.allocator_reserved_bytes);
+        self.used.push(counters.device_used_bytes);
+        self.free.push(counters.device_free_bytes);
+        self.total.push(counters.device_total_bytes);
         let length = self.t_ns.len();
         let numbers = [
             (&mut self.own, numbers.own),
@@ -576,6 +578,33 @@ mod tests {
             context: None,
             metadata,
         }
+    }
+
+    #[test]
+    fn a_placeholder_is_no_measurement() {
+        let counters = Counters {
+            allocator_allocated_bytes: Some(10),
+            allocator_reserved_bytes: Some(10),
+            device_used_bytes: Some(10),
+            ..Counters::default()
+        };
+        let partial = br#"{"step": 1, "collector_partial_fields": ["device_used_bytes"]}"#;
+        let whole = br#"{"step": 2, "collector_partial_fields": []}"#;
+        let oom = br#"{"oom_reason": "x", "collector_partial_fields": ["device_used_bytes"]}"#;
+        let events = [
+            event(1, "sample", partial),
+            event(2, "sample", whole),
+            event(3, "sample", partial),
+            event(4, "error", oom),
+        ];
+        let events = events.map(|event| Event { counters, ..event });
+        let (tracks, _) = tracks(&Events::from_events(&events));
+        let track = &tracks[0];
+        let used = [0, 1, 2].map(|sample| track.used.get(sample));
+        assert_eq!(used, [None, Some(10), None]);
+        assert_eq!(track.reserved.get(0), Some(10));
+        let mark = &track.ooms[0];
+        assert_eq!((mark.used, mark.allocated), (None, Some(10)));
     }
 
     #[test]
