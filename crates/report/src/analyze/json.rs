@@ -167,6 +167,8 @@ struct RunKeys<'a> {
     ledgers: Vec<LedgerKeys>,
     /// Facts about the run that are worth knowing but are no problem by themselves.
     notes: &'a [PhasePeak],
+    /// The number of phases for which there is no note because there are too many.
+    notes_left_out: usize,
     /// Ranks of the job of which nothing was recorded.
     missing_ranks: &'a [i64],
 }
@@ -212,6 +214,7 @@ impl<'a> RunKeys<'a> {
             resources: run.timeline.by_resource(),
             ledgers: ledgers(&run.timeline),
             notes: &run.diagnosis.notes,
+            notes_left_out: run.diagnosis.notes_left_out,
             missing_ranks: &run.missing_ranks,
         }
     }
