@@ -52,8 +52,8 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
     } else {
         RecordedBy::Tracker
     };
-    let recorded = sessions.iter().find_map(|session| run_id_of(session));
-    let id = id_of_run(recorded, sessions.iter().map(|session| &session.summary));
+    let recorded_id = sessions.iter().find_map(|session| run_id_of(session));
+    let id = id_of_run(recorded_id, sessions.iter().map(|session| &session.summary));
     let mut run = Run {
         id: id.map(|id| id.to_str_lossy().into_owned()),
         ends: ends(sessions, is_by_run),
