@@ -13,7 +13,9 @@ use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{Catalog, OomFilter, OomRow, SessionFilter, Source, Store};
 use stormlog_analysis::regular_file::read_inside;
 use stormlog_analysis::timeline::{id_of_run, run_id_of};
-use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups};
+use stormlog_analysis::{
+    Damage, Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups,
+};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{EventType, Map as Object, Text};
 use stormlog_lake_tables::Table;
@@ -78,11 +80,11 @@ impl Cluster<'_> {
         pieces.map(|piece| piece.bytes).sum()
     }
 
-    /// Analyses the cluster and adds its rows. `damage` contains the damage of each unit as JSON,
+    /// Analyses the cluster and adds its rows. `damage` contains the damage of each unit,
     /// by unit id; `parsed` contains the files that were parsed already and are still in memory.
     pub(super) fn derive(
         &self,
-        damage: &HashMap<String, Vec<Value>>,
+        damage: &HashMap<String, Vec<Damage>>,
         parsed: &ParsedFiles,
         derived: &mut Derived,
     ) {
@@ -153,15 +155,11 @@ impl Cluster<'_> {
         store
     }
 
-    fn sources(&self, damage: &HashMap<String, Vec<Value>>, derived: &mut Derived) {
+    fn sources(&self, damage: &HashMap<String, Vec<Damage>>, derived: &mut Derived) {
         for unit in &self.units {
             let bytes: u64 = unit.pieces.iter().map(|piece| piece.bytes).sum();
             let mut damage = damage.get(&unit.id).cloned().unwrap_or_default();
-            damage.extend(
-                unit.unreadable
-                    .as_ref()
-                    .map(|reason| json!({"file": unit.path.to_string_lossy(), "reason": reason})),
-            );
+            damage.extend(unit.damage());
             let streams = unit.pieces.iter();
             let streams = streams.map(|piece| (piece.content_id.clone(), json!(piece.source_id)));
             let streams: Row = streams.collect();
@@ -173,7 +171,7 @@ impl Cluster<'_> {
                 "bytes": bytes,
                 "streams": Value::Object(streams).to_string(),
                 "ingested_at_ns": self.now_ns,
-                "damage": Value::Array(damage).to_string(),
+                "damage": json!(damage).to_string(),
                 "manifest_path": self.source(unit).and_then(|source| {
                     Some(source.manifest_path.as_ref()?.to_string_lossy())
                 }),
