@@ -206,7 +206,7 @@ pub(crate) fn select(
 ) -> Result<Selected, AnalyzeError> {
     choose(&mut sessions, options)?;
     let members = sessions.iter().map(Member::of_pair);
-    let runs = timeline::runs(members);
+    let runs = timeline::runs_newest_first(members);
     Ok((sessions, runs))
 }
 

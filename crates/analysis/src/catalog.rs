@@ -32,7 +32,7 @@ mod walk;
 pub use follow::{FollowFrom, Followed, Follower};
 pub use listing::{ListedRun, ListedSession, Listing, RunPeaks, RunsSeen, SoFar};
 pub use names::tidy;
-pub use sink::{manifest_path, read_manifest, segment_paths, sink_names};
+pub use sink::{last_event_ns, manifest_path, read_manifest, segment_paths, sink_names};
 pub use stamp::FilesState;
 pub use walk::{
     Artifacts, DEEPEST, artifacts_at, device_artifacts_at, find_artifacts, sinks_of_run,

@@ -34,7 +34,8 @@ impl Compression {
         file.rewind()?;
         Ok(match first.as_slice() {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd] => Some(Self::Zstd),
+            // A frame of data, or a skippable frame, with which `pzstd` begins every file.
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Self::Zstd),
             _ => None,
         })
     }

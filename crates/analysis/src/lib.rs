@@ -38,8 +38,8 @@ pub use gather::{Gathered, gather};
 pub use load::{
     Artifact, Damage, LiveLook, LiveRun, LiveSessions, LoadError, LoadOptions, Loaded,
     LoadedSession, OnError, ParsedFiles, Removed, StreamedLines, TooLarge, absolute,
-    default_session, load_document, load_events, load_sessions, loaded_of_events, open_text,
-    rank_in_name, read_whole, stream_events, stream_lines,
+    default_session, load_document, load_events, load_sessions, loaded_of_events,
+    name_without_rank, open_text, rank_in_name, read_whole, stream_events, stream_lines,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

@@ -36,7 +36,7 @@ pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
 pub use live::{LiveLook, LiveRun, LiveSessions, TooLarge};
 pub use parsed::ParsedFiles;
-pub use rank_name::rank_in_name;
+pub use rank_name::{name_without_rank, rank_in_name};
 pub use removed::Removed;
 pub use sessions::absolute;
 pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;

@@ -45,6 +45,7 @@ pub use liveness::{Process, Surroundings, effective_status, settle_statuses};
 pub use ooms::{OomBundle, OomFilter, OomRow};
 pub(crate) use payload::path_text;
 pub use runs::{RunContext, RunFilter, RunRow};
+pub(crate) use scan::last_time;
 pub use sessions::{SessionFilter, SessionRow};
 pub(crate) use sidecar::FILE_NAME as ATTACHMENTS_FILE;
 pub use sidecar::{AttachmentFilter, ExternalAttachment};

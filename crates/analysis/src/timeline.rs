@@ -25,14 +25,14 @@ mod windows;
 
 pub use coverage::{RankCoverage, ResourceCoverage};
 pub use end::{End, RankEnd};
-pub use group::{Member, newest_first, runs};
+pub use group::{Member, newest_first, runs, runs_newest_first};
 pub use host_inspection::{HostHolder, HostInspection};
 pub use ledger::{Ledger, LedgerEntry, Owner};
 pub use oom_bundles::{BundleNumbers, fill_oom_marks, read_oom_bundles};
 pub use oom_cause::{Failure, Held, category_words};
 pub use process::{Process, Role};
+pub use read::{id_of_run, run_id_of, run_of};
 pub(crate) use read::{program_name, program_of_start, run_id_of_start};
-pub use read::{run_id_of, run_of};
 pub use run::{CrowdedDevices, Program, Run};
 pub use sampling::Sampling;
 pub use steps::Step;

@@ -41,7 +41,8 @@ impl AlertFormat {
 /// The run that an alert concerns.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Subject {
-    /// The id of the run.
+    /// The id of the run: the one that was recorded, or else the job id, or else the id of the first
+    /// session.
     pub run_id: Option<String>,
     /// The program's name.
     pub program: Option<String>,

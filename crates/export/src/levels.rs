@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use stormlog_capture::redact::redacted_text;
-use stormlog_format::{Event, Text, Value, metadata_keys};
+use stormlog_format::{Event, Text, Value};
 
 use crate::bounded::shortened;
 
@@ -195,12 +195,11 @@ impl Levels {
     pub fn add_sample(&mut self, event: &Event, device: &DeviceId) {
         let at = event.timestamp_ns;
         let sample = Sample { event };
-        let counters = &event.counters;
+        let counters = event.known_counters();
         let program = program_labels(event);
-        let known = |name: &str, value: Option<i64>| value.filter(|_| !sample.is_partial(name));
-        let used = known("device_used_bytes", counters.device_used_bytes);
-        let free = known("device_free_bytes", counters.device_free_bytes);
-        let total = known("device_total_bytes", counters.device_total_bytes);
+        let used = counters.device_used_bytes;
+        let free = counters.device_free_bytes;
+        let total = counters.device_total_bytes;
         let time = seconds(at);
         if event.device_id < 0 {
             self.set_known(Metric::HostUsed, &program, used, at);
@@ -227,8 +226,6 @@ impl Levels {
         }
         let allocated = counters.allocator_allocated_bytes;
         let reserved = counters.allocator_reserved_bytes;
-        let allocated = known("allocator_allocated_bytes", allocated);
-        let reserved = known("allocator_reserved_bytes", reserved);
         self.set_known(Metric::ProcessDevice, &labels, process_used, at);
         self.set_known(Metric::Allocated, &labels, allocated, at);
         self.set_known(Metric::Reserved, &labels, reserved, at);
@@ -301,20 +298,6 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Whether the value of a counter in this event is only a placeholder. In version 3 of the
-    /// event format, every counter must have a value, even if it could not be measured.
-    fn is_partial(&self, counter: &str) -> bool {
-        let Some(Value::List(names)) = self
-            .event
-            .metadata
-            .get(metadata_keys::COLLECTOR_PARTIAL_FIELDS)
-        else {
-            return false;
-        };
-        let mut names = names.iter().filter_map(Value::as_text);
-        names.any(|name| *name == *counter)
-    }
-
     fn count(&self, key: &str) -> Option<i64> {
         let value = self.event.metadata.get(key)?.as_int()?;
         (value >= 0).then_some(value)

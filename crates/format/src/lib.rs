@@ -18,6 +18,7 @@ mod manifest;
 pub mod metadata_keys;
 mod names;
 mod number;
+mod placeholders;
 mod python_text;
 mod record;
 pub mod rollup;
@@ -42,6 +43,7 @@ pub use number::{
     IntegerError, integer_of_text, parse_integer, plain_decimal, round_to_6, truncate, whole,
     whole_count,
 };
+pub use placeholders::Placeholders;
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
 pub use session::{

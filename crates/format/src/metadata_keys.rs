@@ -6,8 +6,8 @@ pub const SEVERITY: &str = "severity";
 pub const BACKEND: &str = "backend";
 /// The health of the collector at the time of the event, such as `healthy` or `degraded`.
 pub const COLLECTOR_HEALTH_STATUS: &str = "collector_health_status";
-/// Names of the counters that the collector could not read. A record of version 3 contains zeros in
-/// place of the counters that the collector could not read.
+/// Names of the counters that the collector could not read. A record of version 3 may contain
+/// placeholders in place of these counters ([`Placeholders`](crate::Placeholders)).
 pub const COLLECTOR_PARTIAL_FIELDS: &str = "collector_partial_fields";
 /// Why the event counts as an out-of-memory error.
 pub const OOM_REASON: &str = "oom_reason";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use stormlog::Progress;
-use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError};
+use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError, pack};
 
 use crate::convert::dict_of;
 use crate::errors::{invalid_record, raise, raise_with};
@@ -146,7 +146,7 @@ fn fields(damage: &[Damage]) -> Vec<DamageFields> {
     let damage_fields = |damage: &Damage| {
         let bytes = damage.bytes.as_ref().map(|bytes| (bytes.start, bytes.end));
         (
-            damage.file.clone(),
+            pack::shown(&damage.file).into_owned(),
             damage.line,
             bytes,
             damage.reason.clone(),

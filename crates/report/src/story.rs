@@ -5,7 +5,7 @@ use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
 use stormlog_format::{counted, human_duration, names};
 
-use crate::analyze::{cause_lines, note_line};
+use crate::analyze::{cause_lines, note_lines};
 use crate::error::DrawError;
 use crate::held::{self, HeldGraph};
 use crate::label::{clean, clean_paragraph};
@@ -193,8 +193,8 @@ impl Story {
             .map(|finding| clean_paragraph(&finding.advice));
         let lines = gravest.map_or_else(Vec::new, |finding| cause_lines(finding));
         self.cause = lines.iter().map(|line| clean_paragraph(line)).collect();
-        let notes = diagnosis.notes.iter().map(note_line);
-        self.notes = notes.map(|line| clean_paragraph(&line)).collect();
+        let notes = note_lines(diagnosis);
+        self.notes = notes.iter().map(|line| clean_paragraph(line)).collect();
     }
 
     /// Removes the tracks, marks, phases and failed allocations of all ranks for which `keep`

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::catalog::{self, FilesState, ListedRun, RunsSeen};
+use stormlog_analysis::name_without_rank;
 use stormlog_analysis::timeline::Program;
 use stormlog_format::{SessionStatus, Text};
 
@@ -94,9 +95,9 @@ impl Entry {
     fn of_run(run: ListedRun, roots: &[PathBuf]) -> Self {
         let is_running = run.status == SessionStatus::Running;
         let mut hasher = DefaultHasher::new();
-        // The id in URLs is made from the run id and not from the directory of the run, because
-        // that directory changes when another rank or device begins to record.
-        run.id.hash(&mut hasher);
+        // The id in URLs is made from the key of the run and not from its directory, because the
+        // directory changes when another rank or device begins to record.
+        run.key.hash(&mut hasher);
         let id = format!("{:016x}", hasher.finish());
         for session in &run.sessions {
             (
@@ -138,7 +139,7 @@ impl Entry {
             oom_bundles: run.oom_bundles,
             stamp: FilesState {
                 value: hasher.finish(),
-                written_ns: run.last_write_ns,
+                written_ns: run.last_event_ns,
             },
             paths,
         };
@@ -239,17 +240,8 @@ fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
 /// get the same path.
 fn path_without_rank(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let shared = without_rank(&name).filter(|_| path.is_file());
+    let shared = name_without_rank(&name).filter(|_| path.is_file());
     shared.map_or_else(|| path.to_path_buf(), |shared| path.with_file_name(shared))
-}
-
-/// The name of a file without the number of its rank; `None` if the name contains no rank.
-fn without_rank(name: &str) -> Option<String> {
-    let at = name.find("rank")? + "rank".len();
-    let (before, after) = name.split_at(at);
-    let after = after.trim_start_matches(['-', '_']);
-    let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
-    (rest.len() < after.len()).then(|| format!("{before}{rest}"))
 }
 
 /// The part of a path below the served folder that contains it, as a name for people.
@@ -416,14 +408,18 @@ mod tests {
 
     #[test]
     fn files_of_ranks_belong_together() {
-        let shared = |name: &str| without_rank(name);
-        assert_eq!(
-            shared("events_rank0.jsonl").as_deref(),
-            Some("events_rank.jsonl")
-        );
-        assert_eq!(shared("rank-12.jsonl.gz").as_deref(), Some("rank.jsonl.gz"));
-        assert_eq!(shared("ranking.json"), None);
-        assert_eq!(shared("events.json"), None);
+        let folder = tempfile::tempdir().unwrap();
+        let shared = |name: &str| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, "").unwrap();
+            let shared = path_without_rank(&file);
+            shared.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(shared("rank-12.jsonl.gz"), "rank.jsonl.gz");
+        // These numbers are no ranks, so the files are runs of their own.
+        for name in ["crank3.jsonl", "events.local_rank1.jsonl", "events.json"] {
+            assert_eq!(shared(name), name);
+        }
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl View {
         });
         newest_first(&mut sessions, |(_, session)| session);
         let members = sessions.iter().map(Member::of_pair);
-        let newest = timeline::runs(members).into_iter().next();
+        let newest = timeline::runs_newest_first(members).into_iter().next();
         let mut chosen = newest.unwrap_or_default();
         chosen.sort_by_key(|&one| sessions[one].1.summary.rank);
         let chosen: Vec<&LoadedSession> = chosen.into_iter().map(|one| &sessions[one].1).collect();

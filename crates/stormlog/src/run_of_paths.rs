@@ -53,7 +53,7 @@ pub fn load_run(
 /// rank. If a session is given, other sessions with the same rank and resource are left out.
 fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
     let members = sessions.iter().map(Member::of_pair);
-    let runs = timeline::runs(members);
+    let runs = timeline::runs_newest_first(members);
     let named = |index: usize| {
         let id = &sessions[index].1.summary.session_id;
         session_id.is_some_and(|wanted| *id == wanted)

@@ -219,10 +219,30 @@ impl Format {
 
 impl Search<'_> {
     fn run(&self) -> io::Result<Looked> {
-        match Compression::of(&mut regular_file::open(self.file)?)? {
+        let Ok(mut source) = regular_file::open(self.file) else {
+            return Ok(Looked::Unreadable);
+        };
+        match Compression::of(&mut source)? {
             Some(compression) => compressed::search(self, compression),
+            // The content may be compressed in another way, which hides its secrets.
+            None if Compression::of_name(self.file).is_some() && !self.is_text()? => {
+                Ok(Looked::Unreadable)
+            }
             None => self.run_plain(),
         }
+    }
+
+    /// Whether all lines of the file are UTF-8.
+    fn is_text(&self) -> io::Result<bool> {
+        let mut lines = BufReader::new(regular_file::open(self.file)?);
+        let mut line = Vec::new();
+        while (&mut lines).take(LARGEST).read_until(b'\n', &mut line)? > 0 {
+            if std::str::from_utf8(&line).is_err() {
+                return Ok(false);
+            }
+            line.clear();
+        }
+        Ok(true)
     }
 
     fn run_plain(&self) -> io::Result<Looked> {
@@ -475,6 +495,41 @@ mod tests {
         assert_eq!(found.files.len(), 6);
         for (name, path) in found.files {
             assert_eq!(path, folder.path().join(name));
+        }
+    }
+
+    #[test]
+    fn a_file_that_may_hide_its_content_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+        let packed = zstd::encode_all(format!("{{\"context\": \"{TOKEN}\"}}\n").as_bytes(), 1);
+        let packed = packed.unwrap();
+        // `pzstd` begins a file with a skippable frame.
+        let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 9, 9, 9, 9], &*packed].concat();
+        write("a.jsonl.zst", &skippable);
+        write("b.jsonl.zst", &[b"\xff\xff", &*packed].concat());
+        write("c.jsonl.gz", b"{\"n\": 1}\n");
+        let (files, left_out) = sent(folder.path());
+        let names: Vec<&str> = files.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["a.jsonl.zst", "c.jsonl.gz"]);
+        assert_eq!(left_out, ["'b.jsonl.zst': cannot be checked for secrets"]);
+        let copies = tempfile::tempdir().unwrap();
+        let found = sendable(&folder.path().join("a.jsonl.zst"), copies.path(), &|_| {}).unwrap();
+        let copy = zstd::decode_all(File::open(&found.files[0].1).unwrap()).unwrap();
+        assert_eq!(copy, b"{\"context\": \"[redacted]\"}\n");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.jsonl.gz", "b.jsonl"] {
+            let file = folder.path().join(name);
+            let search = Search {
+                file: &file,
+                copy: Path::new("unused"),
+                format: Format::of_name(&file),
+            };
+            assert!(matches!(search.run(), Ok(Looked::Unreadable)), "{name}");
         }
     }
 

@@ -11,9 +11,10 @@ use stormlog_format::json::parse;
 use stormlog_format::{Event, Manifest, RecordDefaults, SinkNames, Text, Value, event_from_record};
 
 use super::directory::{Directory, DirectoryKind, is_segment};
-use super::names::{FileKind, directory_of, holding_folder, is_plain_lines, tidy};
+use super::names::{FileKind, directory_of, holding_folder, tidy};
 use super::sink::settled;
 use super::walk::{Place, Scope, walk};
+use crate::compression::Compression;
 use crate::load::{Change, Tail};
 use crate::pack::unpacked;
 use crate::regular_file;
@@ -88,7 +89,7 @@ struct Offset {
     is_replaced: bool,
 }
 
-/// An uncompressed file of events below the followed paths, as one poll found it.
+/// A file of events below the followed paths, as one poll found it.
 struct Candidate {
     file: PathBuf,
     /// Whether the file is among the newest `RECENT_SEGMENTS` segments of its sink. Always true for
@@ -149,6 +150,11 @@ impl Follower {
             let is_cut = start > 0 && !self.offsets.contains_key(&candidate.file);
             let most = MOST_OF_FILE.min(budget);
             let Ok(read) = read_lines(&candidate.file, start, most, is_cut) else {
+                continue;
+            };
+            let Some(read) = read else {
+                // Recorders append only to uncompressed files.
+                self.set(candidate, &facts, facts.len());
                 continue;
             };
             budget -= read.bytes.len() as u64;
@@ -229,7 +235,8 @@ impl Follower {
     fn add_files(&self, directory: &Directory, found: &mut Vec<Candidate>) {
         if directory.kind != DirectoryKind::Sink {
             let is_known = |file: &Path| self.offsets.contains_key(file);
-            let files = directory.files.iter().filter(|file| is_plain_lines(file));
+            let is_lines = |file: &Path| FileKind::of(file) == Some(FileKind::Lines);
+            let files = directory.files.iter().filter(|file| is_lines(file));
             let files =
                 files.filter(|file| is_known(file) || !super::directory::holds_other_records(file));
             found.extend(files.map(|file| Candidate {
@@ -253,7 +260,7 @@ impl Follower {
         let segments: Vec<&PathBuf> = directory
             .files
             .iter()
-            .filter(|file| is_segment(file) && is_plain_lines(file) && !is_of(&replaced, file))
+            .filter(|file| is_segment(file) && !is_of(&replaced, file))
             .collect();
         let oldest = segments.len().saturating_sub(RECENT_SEGMENTS);
         for (index, file) in segments.into_iter().enumerate() {
@@ -290,10 +297,13 @@ struct Read {
     end: usize,
 }
 
-/// Reads the whole lines of a file after an offset. If the offset lies within a line (`is_cut`),
-/// the rest of that line is skipped.
-fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Result<Read> {
+/// Reads the whole lines of a file after an offset; `None` if the file is compressed. If the offset
+/// lies within a line (`is_cut`), the rest of that line is skipped.
+fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Result<Option<Read>> {
     let mut file = regular_file::open(file)?;
+    if Compression::of(&mut file)?.is_some() {
+        return Ok(None);
+    }
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
@@ -306,11 +316,11 @@ fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Resu
     } else {
         0
     };
-    Ok(Read {
+    Ok(Some(Read {
         lines: first..whole,
         end: if is_endless { bytes.len() } else { whole },
         bytes,
-    })
+    }))
 }
 
 impl Read {
@@ -438,6 +448,25 @@ mod tests {
         replace(line(1) + &line(3) + &line(5) + &line(7));
         let seen = [times(&mut follower), times(&mut follower)].concat();
         assert!(seen.is_empty());
+    }
+
+    #[test]
+    fn whether_a_file_is_compressed_is_decided_by_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let packed = zstd::encode_all(line(1).as_bytes(), 1).unwrap();
+        for (name, bytes) in [
+            ("sink/segment-000001.jsonl", &*packed),
+            ("sink/segment-000002.jsonl.gz", line(3).as_bytes()),
+            ("loose/a.jsonl", &packed),
+            ("loose/b.jsonl.zst", line(2).as_bytes()),
+        ] {
+            let file = folder.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, bytes).unwrap();
+        }
+        let mut follower = follower(folder.path(), FollowFrom::Start);
+        assert_eq!(times(&mut follower), [2, 3]);
+        assert!(times(&mut follower).is_empty());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNa
 use super::directory::{Directory, DirectoryKind};
 use super::follow::event_of;
 use super::names::{holding_folder, plain_or_compressed, tidy};
-use super::sink::settled;
+use super::sink::{last_time_in, newest_segments, settled};
 use super::stamp::Stamp;
 use super::walk::{Place, Scope, walk_with};
 use crate::load::{BUNDLE_SINK, open_beside};
@@ -76,9 +76,11 @@ pub struct ListedSession {
 /// A run as the manifests and rollups of its sinks describe it, without its events.
 #[derive(Clone, Debug)]
 pub struct ListedRun {
-    /// The run's own id, otherwise the id of its first session; the id does not change between
-    /// listings.
-    pub id: Text,
+    /// Distinguishes the run from other listed runs, and does not change between listings: the
+    /// recorded id of the run, or else the id of its first session. The attempts of a job are runs
+    /// with the same job id, so the key is not always the id of the run
+    /// ([`id_of_run`](crate::timeline::id_of_run)).
+    pub key: Text,
     /// The deepest directory that contains all sinks of the run.
     pub directory: PathBuf,
     /// The run's status. When its sessions have different statuses, running takes precedence, then
@@ -89,9 +91,9 @@ pub struct ListedRun {
     /// End time of the run's last session; `None` while the run continues or when the end of a
     /// session is unknown.
     pub ended_at_ns: Option<i64>,
-    /// Time of the last write to a session of the run that was not closed; `None` if all sessions
-    /// were closed.
-    pub last_write_ns: Option<i64>,
+    /// Time of the last event of the sessions of the run that were not closed; `None` if all
+    /// sessions were closed.
+    pub last_event_ns: Option<i64>,
     /// The id that the scheduler gave the job, if any session recorded one.
     pub job_id: Option<Text>,
     /// The program and its command line, if `stormlog run` recorded them.
@@ -138,7 +140,8 @@ pub struct RunsSeen {
 ///
 /// Directories, manifests and rollups are read only when they have changed; otherwise a refresh
 /// costs a few `stat` calls per directory. Of all events, only the event that begins a session is
-/// read, once, for the run's id and command line. Memory is bounded by the size of the manifests.
+/// read, once, for the run's id and command line, and the last event of each session that was not
+/// closed, at each refresh. Memory is bounded by the size of the manifests.
 ///
 /// ```no_run
 /// # use stormlog_analysis::query::Surroundings;
@@ -171,8 +174,6 @@ struct Known {
 /// What a listing needs from the manifest and rollups of a sink.
 struct Sink {
     sessions: Vec<SessionInSink>,
-    /// The newest segment (file of events), which is the last in the order of file names.
-    newest_segment: Option<PathBuf>,
 }
 
 struct SessionInSink {
@@ -181,6 +182,8 @@ struct SessionInSink {
     size_bytes: i64,
     start: Option<Arc<Start>>,
     peaks: Option<RunPeaks>,
+    /// The segments that may hold the session's last event, if the session was not closed.
+    newest_segments: Vec<PathBuf>,
 }
 
 /// What a listing needs from the first event of a session.
@@ -379,11 +382,15 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
             size_bytes: own_segments().fold(0, |sum, one| sum.saturating_add(one.size_bytes)),
             start,
             peaks: peaks.get(id).copied(),
+            newest_segments: if summary.status == SessionStatus::Running {
+                newest_segments(&directory.path, &manifest, id)
+            } else {
+                Vec::new()
+            },
         }
     });
     Some(Sink {
         sessions: sessions.collect(),
-        newest_segment: directory.files.last().cloned(),
     })
 }
 
@@ -392,11 +399,8 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
 fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
     let source = open_beside(sink, file).ok()?;
     let mut head = Vec::new();
-    source
-        .reader
-        .take(LONGEST_START)
-        .read_to_end(&mut head)
-        .ok()?;
+    // A compressed segment may be cut off after the line; what was read before an error counts.
+    let _ = source.reader.take(LONGEST_START).read_to_end(&mut head);
     let line = &head[..memchr::memchr(b'\n', &head)?];
     let event = event_of(line).ok()??;
     if event.session_id != *session_id {
@@ -431,12 +435,12 @@ fn peaks_of(sink: &Path, manifest: &Manifest) -> HashMap<Text, RunPeaks> {
     peaks.collect()
 }
 
-/// A session with the index of its sink, its status and the time of its last write.
+/// A session with the index of its sink, its status and the time of its last event.
 struct Found<'a> {
     sink: usize,
     session: &'a SessionInSink,
     status: SessionStatus,
-    last_write_ns: Option<i64>,
+    last_event_ns: Option<i64>,
 }
 
 /// Groups the sessions of sinks into runs, and assigns each run the OOM bundles that name its
@@ -448,21 +452,13 @@ fn runs_of(
 ) -> Vec<ListedRun> {
     let mut found = Vec::new();
     for (index, (_, sink)) in sinks.iter().enumerate() {
-        let mut written = None;
         for session in &sink.sessions {
-            let is_open = session.summary.status == SessionStatus::Running;
-            let last_write_ns = is_open.then(|| {
-                let newest = || sink.newest_segment.as_deref().map(Stamp::of);
-                written
-                    .get_or_insert_with(newest)
-                    .map(|one| one.modified_ns)
-            });
-            let last_write_ns = last_write_ns.flatten();
+            let last_event_ns = last_time_in(&session.newest_segments);
             found.push(Found {
                 sink: index,
                 session,
-                status: effective_status(&session.summary, last_write_ns, Some(here)),
-                last_write_ns,
+                status: effective_status(&session.summary, || last_event_ns, Some(here)),
+                last_event_ns,
             });
         }
     }
@@ -478,7 +474,7 @@ fn runs_of(
             run_of(&members, sinks, bundles)
         })
         .collect();
-    runs.sort_by(|a, b| (b.started_at_ns, &b.id).cmp(&(a.started_at_ns, &a.id)));
+    runs.sort_by(|a, b| (b.started_at_ns, &b.key).cmp(&(a.started_at_ns, &a.key)));
     runs
 }
 
@@ -486,7 +482,7 @@ impl Found<'_> {
     fn grouped_by(&self) -> GroupedBy {
         let summary = &self.session.summary;
         let start = self.session.start.as_ref();
-        let last = summary.ended_at_ns.or(self.last_write_ns);
+        let last = summary.ended_at_ns.or(self.last_event_ns);
         let recorded = (self.session.event_count > 0).then(|| Recorded {
             first_ns: summary.started_at_ns,
             last_ns: last.unwrap_or(summary.started_at_ns),
@@ -528,12 +524,12 @@ fn run_of(
         peaks: one.session.peaks,
     });
     Some(ListedRun {
-        id: run_id.unwrap_or_else(|| first.session.summary.session_id.clone()),
+        key: run_id.unwrap_or_else(|| first.session.summary.session_id.clone()),
         directory,
         status,
         started_at_ns: first.session.summary.started_at_ns,
         ended_at_ns: ends.and_then(|ends| ends.into_iter().max()),
-        last_write_ns: members.iter().filter_map(|one| one.last_write_ns).max(),
+        last_event_ns: members.iter().filter_map(|one| one.last_event_ns).max(),
         job_id: summaries().find_map(|summary| summary.job_id.clone()),
         program: starts()
             .find_map(|start| start.program.clone())
@@ -689,7 +685,7 @@ mod tests {
         assert_eq!((counts[0], counts.last()), (0, Some(&2)));
         assert_eq!(seen.unlisted, [folder.path().join("old_events.json")]);
         assert_eq!((seen.refused.len(), seen.oom_bundles.len()), (0, 0));
-        let ids: Vec<String> = seen.runs.iter().map(|run| run.id.to_string()).collect();
+        let ids: Vec<String> = seen.runs.iter().map(|run| run.key.to_string()).collect();
         assert_eq!(ids, ["d", "r1"]);
         let listed = &seen.runs[1];
         assert_eq!(listed.directory, run);
@@ -705,19 +701,39 @@ mod tests {
 
     #[test]
     fn a_compressed_first_segment_names_the_run() {
-        let folder = tempfile::tempdir().unwrap();
         let (ordinary, completed) = (SinkNames::Ordinary, SessionStatus::Completed);
-        let summary = session("a", 0, completed, 10);
-        sink(folder.path(), ordinary, summary, r#"{"run_id": "r1"}"#);
-        let segment = folder.path().join(ordinary.segment(1));
-        let lines = std::fs::read(&segment).unwrap();
-        std::fs::remove_file(&segment).unwrap();
-        let compressed = folder.path().join(ordinary.segment(1) + ".zst");
-        std::fs::write(compressed, zstd::encode_all(&*lines, 1).unwrap()).unwrap();
-        let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
-        let seen = listing.refresh(&here(100 * SECOND));
-        assert_eq!(seen.runs[0].id, "r1");
-        assert_eq!(seen.runs[0].sessions[0].device_id, Some(0));
+        let zstd = |lines: &[u8]| zstd::encode_all(lines, 1).unwrap();
+        // The second form is cut off in its last block, as after an incomplete copy.
+        let cut_off = |lines: &[u8]| {
+            let mut state = 1_u64;
+            let noise = (0..25_000).flat_map(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (state ^ state.rotate_left(32)).to_le_bytes()
+            });
+            let packed = zstd(&[lines, &noise.collect::<Vec<u8>>()].concat());
+            packed[..packed.len() - 100].to_vec()
+        };
+        for is_cut_off in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let summary = session("a", 0, completed, 10);
+            sink(folder.path(), ordinary, summary, r#"{"run_id": "r1"}"#);
+            let segment = folder.path().join(ordinary.segment(1));
+            let lines = std::fs::read(&segment).unwrap();
+            std::fs::remove_file(&segment).unwrap();
+            let compressed = folder.path().join(ordinary.segment(1) + ".zst");
+            let packed = if is_cut_off {
+                cut_off(&lines)
+            } else {
+                zstd(&lines)
+            };
+            std::fs::write(compressed, packed).unwrap();
+            let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
+            let seen = listing.refresh(&here(100 * SECOND));
+            assert_eq!(seen.runs[0].key, "r1");
+            assert_eq!(seen.runs[0].sessions[0].device_id, Some(0));
+        }
     }
 
     #[test]

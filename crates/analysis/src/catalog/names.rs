@@ -74,12 +74,6 @@ pub(super) fn is_hidden(path: &Path) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-/// Whether a file is an uncompressed `.jsonl` or `.ndjson` file.
-pub(crate) fn is_plain_lines(file: &Path) -> bool {
-    let ending = file.extension();
-    ending.is_some_and(|ending| ending == "jsonl" || ending == "ndjson")
-}
-
 /// The path without `.` and doubled slashes, in the form that Python's `pathlib` produces.
 pub fn tidy(path: &Path) -> PathBuf {
     let tidied: PathBuf = path

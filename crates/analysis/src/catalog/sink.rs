@@ -14,8 +14,9 @@ use stormlog_format::{
 
 use super::names::{directory_of, plain_name, plain_or_compressed, tidy};
 use super::shape::Shape;
-use crate::compression::{with_suffixes, without_suffix};
+use crate::compression::{Compression, with_suffixes, without_suffix};
 use crate::load::{Artifact, Damage, LoadError, read_beside, read_error};
+use crate::query::last_time;
 use crate::regular_file::{self, Refused, folder_of};
 
 /// Which file names the sink in a directory uses (those of an ordinary sink or of a host sink);
@@ -113,6 +114,36 @@ pub fn read_manifest(path: &Path) -> Option<Manifest> {
     let names = path.file_name().and_then(|name| name.to_str());
     let names = names.and_then(SinkNames::of_manifest).unwrap_or_default();
     Some(settled(folder_of(path), names, manifest))
+}
+
+/// The time of the last event of a session in a sink, in nanoseconds since 1970, by which readers
+/// decide whether the session is still recorded; `None` if the sink has no event of the session.
+pub fn last_event_ns(directory: &Path, manifest: &Manifest, session_id: &Text) -> Option<i64> {
+    last_time_in(&newest_segments(directory, manifest, session_id))
+}
+
+/// The newest segments of a session, the newest first: two, because a segment that was just begun
+/// has no event yet.
+pub(super) fn newest_segments(
+    directory: &Path,
+    manifest: &Manifest,
+    session_id: &Text,
+) -> Vec<PathBuf> {
+    let segments = manifest.segments.iter().rev();
+    let own = segments.filter(|segment| {
+        let owner = segment.session_id.as_ref();
+        owner.is_none_or(|owner| owner == session_id)
+    });
+    let found = own.filter_map(|segment| match locate(directory, &segment.filename) {
+        Located::Here(name) => Some(directory.join(name)),
+        Located::Missing | Located::Refused(_) => None,
+    });
+    found.take(2).collect()
+}
+
+/// The time of the last event in the given segments, of which the newest comes first.
+pub(super) fn last_time_in(segments: &[PathBuf]) -> Option<i64> {
+    segments.iter().find_map(|segment| last_time(segment))
 }
 
 /// The path of a sink's manifest. The given path may be the sink's directory or a file in it.
@@ -241,7 +272,11 @@ fn cut_segments(directory: &Path, listed: &Manifest) -> Vec<(String, i64, i64)> 
         if bytes >= segment.size_bytes {
             return None;
         }
-        let lines = count_lines(regular_file::open_inside(directory, &path).ok()?)?;
+        let mut file = regular_file::open_inside(directory, &path).ok()?;
+        if Compression::of(&mut file).ok()?.is_some() {
+            return None;
+        }
+        let lines = count_lines(file)?;
         (lines < segment.event_count).then(|| (name.to_owned(), lines, segment.event_count))
     };
     let cut = |manifest: &Manifest| {

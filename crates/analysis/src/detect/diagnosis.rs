@@ -34,6 +34,8 @@ pub struct Diagnosis {
     /// Notes on phases, such as evaluations, that need much more memory than training steps. They
     /// are not problems by themselves.
     pub notes: Vec<PhasePeak>,
+    /// The number of further such phases, for which there is no note because there are too many.
+    pub notes_left_out: usize,
 }
 
 /// Runs all detectors on a run. Host memory and devices are judged separately, because ranks are
@@ -77,12 +79,14 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         .map(|kind| (kind, answer(kind)))
         .collect();
     companion::demote(&mut answers);
+    let (notes, notes_left_out) = phase_peak::notes(run);
     Diagnosis {
         answers,
         is_from_outside: run.is_from_outside(),
         scope: Scope::of(run),
         end: run.end(),
-        notes: phase_peak::notes(run),
+        notes,
+        notes_left_out,
     }
 }
 

@@ -48,7 +48,7 @@ impl Damage {
     }
 
     /// Damage of a whole file, or damage whose position in the file is unknown.
-    pub(crate) fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+    pub fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         Self {
             file: file.into(),
             line: None,

@@ -20,8 +20,9 @@ use crate::catalog::artifacts_at;
 use crate::columns::Chunk;
 use crate::compression::Compression;
 use crate::detect::{self, Diagnosis};
+use crate::query::{Surroundings, settle_statuses};
 use crate::regular_file;
-use crate::timeline::{Member, Run, runs};
+use crate::timeline::{Member, Run, runs_newest_first};
 
 /// Maximum number of bytes in the segments that are followed; in memory the events take about a
 /// third of that. For comparison, thinning keeps a sink below 256 MiB by default.
@@ -66,8 +67,13 @@ impl LiveRun {
     }
 
     /// Reads the new events and diagnoses the newest run; `None` while no session has begun. A file
-    /// that cannot be read now is tried again at the next call.
-    pub fn look(&mut self, options: &detect::Options) -> Result<Option<LiveLook>, TooLarge> {
+    /// that cannot be read now is tried again at the next call. `here` decides whether the sessions
+    /// are still recorded.
+    pub fn look(
+        &mut self,
+        options: &detect::Options,
+        here: &Surroundings<'_>,
+    ) -> Result<Option<LiveLook>, TooLarge> {
         let loaded = self.sessions.read(std::slice::from_ref(&self.root))?;
         let loaded = loaded.into_iter().enumerate();
         let mut sessions: Vec<(usize, LoadedSession)> = loaded
@@ -77,12 +83,9 @@ impl LiveRun {
             !session.events.is_empty() && self.rank.is_none_or(|rank| session.summary.rank == rank)
         };
         sessions.retain(|(_, session)| is_wanted(session));
+        settle_statuses(sessions.iter_mut().map(|(_, session)| session), here);
         let members = sessions.iter().map(Member::of_pair);
-        let started = |run: &Vec<usize>| {
-            let sessions = run.iter().map(|index| &sessions[*index].1.summary);
-            sessions.map(|summary| summary.started_at_ns).max()
-        };
-        let Some(newest) = runs(members).into_iter().max_by_key(started) else {
+        let Some(newest) = runs_newest_first(members).into_iter().next() else {
             return Ok(None);
         };
         let newest: Vec<&LoadedSession> = newest.iter().map(|index| &sessions[*index].1).collect();
@@ -256,6 +259,17 @@ mod tests {
 
     use super::*;
     use crate::load::load_sessions;
+    use crate::query::Process;
+    use crate::timeline::End;
+
+    fn here() -> Surroundings<'static> {
+        Surroundings {
+            now_ns: i64::MAX,
+            host: "here",
+            reader: None,
+            process: &|_| Process::Gone,
+        }
+    }
 
     fn leak() -> (tempfile::TempDir, Vec<u8>) {
         let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
@@ -276,7 +290,7 @@ mod tests {
         // The lines are written in pieces that may end anywhere in a line.
         for piece in lines.chunks(lines.len() / 7 + 1) {
             file.write_all(piece).unwrap();
-            let look = live.look(&options).unwrap().unwrap();
+            let look = live.look(&options, &here()).unwrap().unwrap();
             let expected = load_sessions(folder.path(), &LoadOptions::default()).unwrap();
             let run = crate::timeline::run_of(&[&expected.sessions[0]]);
             assert_eq!(look.timeline.tracks, run.tracks);
@@ -289,7 +303,7 @@ mod tests {
         let half = memchr::memrchr(b'\n', &lines[..lines.len() / 2]).unwrap() + 1;
         std::fs::write(&replaced, &lines[..half]).unwrap();
         std::fs::rename(&replaced, &segment).unwrap();
-        let look = live.look(&options).unwrap().unwrap();
+        let look = live.look(&options, &here()).unwrap().unwrap();
         let expected = load_sessions(folder.path(), &LoadOptions::default()).unwrap();
         let run = crate::timeline::run_of(&[&expected.sessions[0]]);
         assert_eq!(look.timeline.tracks, run.tracks);
@@ -326,14 +340,30 @@ mod tests {
     }
 
     #[test]
+    fn a_recorder_that_was_killed_does_not_run() {
+        let (folder, lines) = leak();
+        let half = memchr::memrchr(b'\n', &lines[..lines.len() / 2]).unwrap() + 1;
+        std::fs::write(folder.path().join("segment-000001.jsonl"), &lines[..half]).unwrap();
+        let manifest = r#"{"schema_version": 2, "format": "stormlog.append_only_telemetry_sink",
+            "sessions": [{"session_id": "a91fa8e7-330d-4eb2-b4e1-342a6bf41110",
+            "status": "running", "started_at_ns": 1, "ended_at_ns": null, "host": "here",
+            "pid": 7, "job_id": null, "rank": 0, "local_rank": 0, "world_size": 1,
+            "source": "stormlog.tracker"}], "segments": []}"#;
+        std::fs::write(folder.path().join("manifest.json"), manifest).unwrap();
+        let mut live = LiveRun::new(folder.path().into(), None);
+        let look = live.look(&detect::Options::default(), &here()).unwrap();
+        assert_eq!(look.unwrap().timeline.end(), End::Unknown);
+    }
+
+    #[test]
     fn an_empty_directory_and_another_rank_have_no_run() {
         let folder = tempfile::tempdir().unwrap();
         let options = detect::Options::default();
         let mut live = LiveRun::new(folder.path().into(), None);
-        assert!(live.look(&options).unwrap().is_none());
+        assert!(live.look(&options, &here()).unwrap().is_none());
         let (folder, lines) = leak();
         std::fs::write(folder.path().join("segment-000001.jsonl"), lines).unwrap();
         let mut live = LiveRun::new(folder.path().into(), Some(7));
-        assert!(live.look(&options).unwrap().is_none());
+        assert!(live.look(&options, &here()).unwrap().is_none());
     }
 }

@@ -5,10 +5,9 @@
 
 use stormlog_format::{ProcessIdentity, SessionStatus, SessionSummary};
 
-use crate::columns::EventRef;
 use crate::load::LoadedSession;
 
-/// A session without writes for this long counts as ended if its process cannot be checked, because
+/// A session without new events for this long counts as ended if its process cannot be checked, because
 /// it runs on another machine or in another container. A recorder writes every few seconds, and ten
 /// minutes allow for clocks that differ between machines.
 const SILENCE_NS: i64 = 600_000_000_000;
@@ -41,10 +40,8 @@ pub fn settle_statuses<'a>(
     here: &Surroundings<'_>,
 ) {
     for session in sessions {
-        let last = session.events.len().checked_sub(1);
-        let last = last.and_then(|index| session.events.get(index));
-        let last_ns = last.map(EventRef::timestamp_ns);
-        session.summary.status = effective_status(&session.summary, last_ns, Some(here));
+        let last_event_ns = || session.last_event_ns();
+        session.summary.status = effective_status(&session.summary, last_event_ns, Some(here));
     }
 }
 
@@ -68,18 +65,20 @@ pub struct Surroundings<'a> {
 ///
 /// If the recording identifies its process, and was made on this machine since its last boot and in
 /// the same pid namespace, the state of that process decides. If the process cannot be checked, the
-/// session counts as running as long as its files are written. Recordings without a process
-/// identity (from stormlog 0.3.9 and version 0.4.0) are checked by host name and process id.
+/// session counts as running as long as its last event, whose time `last_event_ns` returns, is
+/// recent. The modification time of a file does not count, because copying a recording changes it.
+/// Recordings without a process identity (from stormlog 0.3.9 and version 0.4.0) are checked by host
+/// name and process id.
 pub fn effective_status(
     summary: &SessionSummary,
-    last_write_ns: Option<i64>,
+    last_event_ns: impl FnOnce() -> Option<i64>,
     surroundings: Option<&Surroundings<'_>>,
 ) -> SessionStatus {
     let (SessionStatus::Running, Some(here)) = (summary.status, surroundings) else {
         return summary.status;
     };
     let is_silent = || {
-        let last = last_write_ns.unwrap_or(summary.started_at_ns);
+        let last = last_event_ns().unwrap_or(summary.started_at_ns);
         here.now_ns.saturating_sub(last) > SILENCE_NS
     };
     let is_gone = match &summary.recorder {
@@ -174,8 +173,8 @@ mod tests {
             }),
             process: &|_| process.clone(),
         };
-        let last_write = here.now_ns - silent_for_s * 1_000_000_000;
-        effective_status(summary, Some(last_write), Some(&here))
+        let last_event = here.now_ns - silent_for_s * 1_000_000_000;
+        effective_status(summary, || Some(last_event), Some(&here))
     }
 
     #[test]
@@ -241,7 +240,7 @@ mod tests {
             ..running("here")
         };
         assert_eq!(
-            effective_status(&summary, None, None),
+            effective_status(&summary, || None, None),
             SessionStatus::Completed
         );
     }

@@ -238,7 +238,7 @@ pub(super) fn first_time(file: &Path) -> Option<i64> {
 const TAIL_BYTES: u64 = 1 << 16;
 
 /// The time of the last complete event in an uncompressed segment.
-pub(super) fn last_time(file: &Path) -> Option<i64> {
+pub(crate) fn last_time(file: &Path) -> Option<i64> {
     let mut file = crate::regular_file::open(file).ok()?;
     let start = file.metadata().ok()?.len().saturating_sub(TAIL_BYTES);
     file.seek(SeekFrom::Start(start)).ok()?;

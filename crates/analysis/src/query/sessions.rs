@@ -1,8 +1,5 @@
 //! Lists sessions as rows, from manifests if available and otherwise from events.
 
-use std::path::Path;
-use std::time::UNIX_EPOCH;
-
 use hashbrown::HashMap;
 use serde::Serialize;
 use stormlog_format::json::map_of;
@@ -13,6 +10,8 @@ use super::liveness::{Surroundings, effective_status};
 use super::ooms::OomBundle;
 use super::payload::{path_text, text};
 use super::uncounted_events::uncounted_events;
+use crate::catalog::{last_event_ns, manifest_path, read_manifest};
+use crate::load::BUNDLE_SINK;
 
 /// A session (one recording of one process) as a row of a query result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -128,7 +127,11 @@ impl super::Store {
         if source.kind == SourceKind::DiagnoseBundle {
             let summaries = source.diagnosed.iter();
             return summaries
-                .map(|summary| row(source, summary.clone(), 1, None, surroundings))
+                .map(|summary| {
+                    let last_event_ns = || last_event_in_bundle(source, summary);
+                    let status = effective_status(summary, last_event_ns, surroundings);
+                    row(source, summary.clone(), status, 1, None)
+                })
                 .collect();
         }
         let loaded = self.loaded(place);
@@ -137,7 +140,9 @@ impl super::Store {
             .map(|session| {
                 let count = i64::try_from(session.events.len()).ok();
                 let files = i64::try_from(session.sources.len()).unwrap_or(i64::MAX);
-                let mut row = row(source, session.summary.clone(), files, count, surroundings);
+                let last_event_ns = || session.last_event_ns();
+                let status = effective_status(&session.summary, last_event_ns, surroundings);
+                let mut row = row(source, session.summary.clone(), status, files, count);
                 row.warning_count = i64::try_from(session.damage.len()).unwrap_or(i64::MAX);
                 row
             })
@@ -236,7 +241,9 @@ fn from_manifest(
         .map(|summary| {
             let listed = of_session.get(&summary.session_id);
             let (count, events) = listed.copied().unwrap_or_default();
-            row(source, summary.clone(), count, Some(events), surroundings)
+            let last_event_ns = || last_event_ns(&source.path, manifest, &summary.session_id);
+            let status = effective_status(summary, last_event_ns, surroundings);
+            row(source, summary.clone(), status, count, Some(events))
         })
         .collect()
 }
@@ -244,16 +251,14 @@ fn from_manifest(
 fn row(
     source: &Source,
     mut summary: SessionSummary,
+    effective_status: SessionStatus,
     source_count: i64,
     event_count: Option<i64>,
-    surroundings: Option<&Surroundings<'_>>,
 ) -> SessionRow {
     // An empty job id is removed, because it does not identify a job.
     summary.job_id.take_if(|job| job.as_bytes().is_empty());
-    let runs = summary.status == SessionStatus::Running && surroundings.is_some();
-    let written = runs.then(|| last_write(source)).flatten();
     SessionRow {
-        effective_status: effective_status(&summary, written, surroundings),
+        effective_status,
         summary,
         source_path: path_text(&source.path),
         source_kind: source.kind,
@@ -264,16 +269,11 @@ fn row(
     }
 }
 
-/// When the newest segment or the manifest of a source was last modified, in nanoseconds since
-/// 1970.
-fn last_write(source: &Source) -> Option<i64> {
-    let written = |path: &Path| {
-        let modified = path.metadata().ok()?.modified().ok()?;
-        i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
-    };
-    let newest_segment = source.event_paths.last().and_then(|path| written(path));
-    let manifest = source.manifest_path.as_deref().and_then(written);
-    newest_segment.max(manifest)
+/// The time of the last event of a session that `stormlog diagnose` records into a bundle.
+fn last_event_in_bundle(bundle: &Source, summary: &SessionSummary) -> Option<i64> {
+    let sink = bundle.path.join(BUNDLE_SINK);
+    let manifest = read_manifest(&manifest_path(&sink)?)?;
+    last_event_ns(&sink, &manifest, &summary.session_id)
 }
 
 /// The session that the manifest of a diagnose bundle describes. `None` when it has no session id

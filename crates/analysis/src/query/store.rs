@@ -14,7 +14,7 @@ use super::warnings::Warnings;
 use crate::catalog::{FileKind, resolved_manifest, tidy};
 use crate::issue::Issue;
 use crate::load::{Damage, LoadError, LoadOptions, Loaded, OnError, load_file, load_sessions};
-use crate::pack::unpacked;
+use crate::pack::{shown, unpacked};
 use crate::rollups::{read_totals, read_windows};
 
 /// The contents of the given paths, ready for queries.
@@ -266,7 +266,7 @@ impl Store {
             let message = match source.kind {
                 SourceKind::TelemetryCsv => format!(
                     "CSV parse error {}:{line}: {}",
-                    damage.file.display(),
+                    shown(&damage.file).display(),
                     damage.reason
                 ),
                 _ if damage.is_tear() => continue,

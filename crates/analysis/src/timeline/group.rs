@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use stormlog_format::{SessionSummary, Text, session_sources};
 
 use super::read::run_id_of;
-use crate::columns::{EventRef, Events};
+use crate::columns::Events;
 use crate::load::LoadedSession;
 
 /// A loaded session, and the artifact (a recording folder or another input) it was loaded from.
@@ -38,6 +38,19 @@ impl<'a> Member<'a> {
 pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
     let sessions: Vec<GroupedBy> = members.into_iter().map(GroupedBy::of).collect();
     group(&sessions)
+}
+
+/// Groups sessions into runs, like [`runs`], the newest run first. The newest run is the one that
+/// started last, even if an older run ended later; runs without events come last.
+pub fn runs_newest_first<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
+    let members: Vec<Member<'a>> = members.into_iter().collect();
+    let mut runs = runs(members.iter().copied());
+    runs.sort_by_cached_key(|run| {
+        let sessions = run.iter().map(|&index| members[index].session);
+        let recorded = sessions.filter(|session| !session.events.is_empty());
+        Reverse(recorded.map(|session| session.summary.started_at_ns).min())
+    });
+    runs
 }
 
 /// The fields that decide which run a session belongs to.
@@ -150,9 +163,7 @@ pub fn newest_first<T>(sessions: &mut [T], session: impl Fn(&T) -> &LoadedSessio
     sessions.sort_by_cached_key(|one| {
         let session = session(one);
         let summary = &session.summary;
-        let last = session.events.len().checked_sub(1);
-        let last = last.and_then(|last| session.events.get(last));
-        let ended = summary.ended_at_ns.max(last.map(EventRef::timestamp_ns));
+        let ended = summary.ended_at_ns.max(session.last_event_ns());
         let newest = (
             ended.unwrap_or(summary.started_at_ns),
             summary.started_at_ns,
@@ -414,6 +425,22 @@ mod tests {
             session,
         });
         assert_eq!(runs(numbered), [vec![0, 1]]);
+    }
+
+    #[test]
+    fn the_newest_run_is_the_one_that_started_last() {
+        let sessions = [
+            session("early", Some("a"), 0, (0, 10)),
+            session("late rank of early", Some("a"), 1, (4, 90)),
+            session("late", Some("b"), 0, (2, 5)),
+            LoadedSession {
+                events: Events::default(),
+                ..session("empty", Some("c"), 0, (50, 60))
+            },
+        ];
+        let numbered = sessions.iter().enumerate();
+        let members = numbered.map(|(artifact, session)| Member { artifact, session });
+        assert_eq!(runs_newest_first(members), [vec![2], vec![0, 1], vec![3]]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use stormlog_format::{
-    EventType, Map, SessionStatus, SessionSummary, Text, Value, classify, metadata_keys,
-    session_sources,
+    EventType, Map, Placeholders, SessionStatus, SessionSummary, Text, Value, classify,
+    metadata_keys, session_sources,
 };
 
 use super::end::{Facts, RankEnd};
@@ -52,7 +52,10 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
     } else {
         RecordedBy::Tracker
     };
+    let recorded_id = sessions.iter().find_map(|session| run_id_of(session));
+    let id = id_of_run(recorded_id, sessions.iter().map(|session| &session.summary));
     let mut run = Run {
+        id: id.map(|id| id.to_str_lossy().into_owned()),
         ends: ends(sessions, is_by_run),
         program: program(sessions),
         ..Run::default()
@@ -124,6 +127,12 @@ impl LoadedSession {
             thinned_until_ns: None,
         }
     }
+
+    /// The time of the session's last event, in nanoseconds since 1970; `None` if it has no event.
+    pub fn last_event_ns(&self) -> Option<i64> {
+        let last = self.events.len().checked_sub(1)?;
+        self.events.get(last).map(EventRef::timestamp_ns)
+    }
 }
 
 /// The metadata of the event that begins a session, which describes the program and the device;
@@ -132,6 +141,22 @@ fn start_of(session: &LoadedSession) -> Option<Map> {
     let mut first = session.events.iter().take(FIRST_EVENTS);
     let start = first.find(|event| EventType::Start.is(event.event_type()))?;
     Some(start.metadata())
+}
+
+/// The id of a run with the given sessions: the id that was recorded, or else the job id, or else
+/// the id of the first session. All ranks of a run have the same recorded id and job id.
+pub fn id_of_run<'s>(
+    recorded: Option<Text>,
+    sessions: impl IntoIterator<Item = &'s SessionSummary>,
+) -> Option<Text> {
+    let mut sessions: Vec<&SessionSummary> = sessions.into_iter().collect();
+    sessions.sort_by_key(|session| (session.started_at_ns, &session.session_id));
+    let job = || {
+        let mut jobs = sessions.iter().filter_map(|one| one.job_id.as_ref());
+        jobs.find(|job| !job.is_blank()).cloned()
+    };
+    let first = || Some(sessions.first()?.session_id.clone());
+    recorded.or_else(job).or_else(first)
 }
 
 /// The id of the run that a session belongs to, if recorded.
@@ -178,7 +203,6 @@ pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
         _ => Vec::new(),
     };
     Some(Program {
-        run_id: text("id"),
         name: text("program"),
         command,
         commit: text("git_commit"),
@@ -346,9 +370,15 @@ impl Tracks {
             return;
         };
         let track = self.index_of(event.origin());
-        let open = self.open_phases.get_mut(&(track, scope));
-        if let Some(phase) = open.and_then(Vec::pop) {
+        let hashbrown::hash_map::Entry::Occupied(mut open) = self.open_phases.entry((track, scope))
+        else {
+            return;
+        };
+        if let Some(phase) = open.get_mut().pop() {
             self.found[track].phases[phase].end_ns = Some(event.timestamp_ns());
+        }
+        if open.get().is_empty() {
+            open.remove();
         }
     }
 
@@ -428,6 +458,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         let bytes = request?.get(key)?.as_int();
         bytes.filter(|&bytes| bytes >= 0)
     };
+    let counters = event.counters().known(Placeholders::of(metadata));
     let mut mark = OomMark {
         at_ns: event.timestamp_ns(),
         reason: reason
@@ -436,10 +467,10 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
             .into_owned(),
         requested: number("requested_bytes"),
         limit: number("limit_bytes"),
-        free: number("free_bytes").or(event.free_bytes()),
-        allocated: event.allocated_bytes(),
-        reserved: event.reserved_bytes(),
-        used: event.used_bytes(),
+        free: number("free_bytes").or(counters.device_free_bytes),
+        allocated: counters.allocator_allocated_bytes,
+        reserved: counters.allocator_reserved_bytes,
+        used: counters.device_used_bytes,
         is_caught: request.and_then(|request| request.get("caught")) == Some(&Value::Bool(true)),
         ..OomMark::default()
     };
@@ -497,11 +528,12 @@ impl Track {
             .saturating_mul(1_000_000);
         self.declared_interval_ns = self.declared_interval_ns.max(interval_ns);
         self.t_ns.push(event.timestamp_ns());
-        self.allocated.push(event.allocated_bytes());
-        self.reserved.push(event.reserved_bytes());
-        self.used.push(event.used_bytes());
-        self.free.push(event.free_bytes());
-        self.total.push(event.total_bytes());
+        let counters = event.counters().known(numbers.placeholders);
+        self.allocated.push(counters.allocator_allocated_bytes);
+        self.reserved.push(counters.allocator_reserved_bytes);
+        self.used.push(counters.device_used_bytes);
+        self.free.push(counters.device_free_bytes);
+        self.total.push(counters.device_total_bytes);
         let length = self.t_ns.len();
         let numbers = [
             (&mut self.own, numbers.own),
@@ -555,6 +587,33 @@ mod tests {
     }
 
     #[test]
+    fn a_placeholder_is_no_measurement() {
+        let counters = Counters {
+            allocator_allocated_bytes: Some(10),
+            allocator_reserved_bytes: Some(10),
+            device_used_bytes: Some(10),
+            ..Counters::default()
+        };
+        let partial = br#"{"step": 1, "collector_partial_fields": ["device_used_bytes"]}"#;
+        let whole = br#"{"step": 2, "collector_partial_fields": []}"#;
+        let oom = br#"{"oom_reason": "x", "collector_partial_fields": ["device_used_bytes"]}"#;
+        let events = [
+            event(1, "sample", partial),
+            event(2, "sample", whole),
+            event(3, "sample", partial),
+            event(4, "error", oom),
+        ];
+        let events = events.map(|event| Event { counters, ..event });
+        let (tracks, _) = tracks(&Events::from_events(&events));
+        let track = &tracks[0];
+        let used = [0, 1, 2].map(|sample| track.used.get(sample));
+        assert_eq!(used, [None, Some(10), None]);
+        assert_eq!(track.reserved.get(0), Some(10));
+        let mark = &track.ooms[0];
+        assert_eq!((mark.used, mark.allocated), (None, Some(10)));
+    }
+
+    #[test]
     fn a_phase_with_nothing_but_a_name_counts() {
         let scope = br#"{"phase_scope": {"name": "evaluation"}}"#;
         let events = [
@@ -598,7 +657,7 @@ mod tests {
         assert_eq!(ends, [Some(3), None]);
     }
 
-    /// The test would run for hours if each exit searched through all phases.
+    /// The test would take about a minute if each exit searched through all phases.
     #[test]
     fn exits_without_an_enter_cost_no_more_than_other_events() {
         let count = 100_000;

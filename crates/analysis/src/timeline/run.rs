@@ -9,8 +9,6 @@ use super::track::{Column, RecordedBy, Resource, Track};
 /// The recorded program, as described in the events that begin the sessions of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The id of the run, which is the same in all recordings of the run.
-    pub run_id: Option<String>,
     /// The program's name, such as `train.py`.
     pub name: Option<String>,
     /// The command line of the program, with secrets removed.
@@ -22,6 +20,8 @@ pub struct Program {
 /// One run of a training job, built from all of its recorded sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Run {
+    /// The id of the run ([`id_of_run`](super::id_of_run)); `None` for a run without sessions.
+    pub id: Option<String>,
     /// The samples, as one track for each session, rank and device, in any order.
     pub tracks: Vec<Track>,
     /// The processes whose host memory was recorded separately.

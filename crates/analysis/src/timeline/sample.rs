@@ -3,8 +3,9 @@
 use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
-use stormlog_format::json::Reader;
+use stormlog_format::json::{Reader, parse};
 use stormlog_format::skeleton::{Layouts, Numbered, Skeleton, integers_of};
+use stormlog_format::{Placeholders, metadata_keys};
 
 use crate::columns::EventRef;
 
@@ -12,6 +13,8 @@ use crate::columns::EventRef;
 /// is the case for most samples.
 static NEEDLES: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));
+
+const PARTIAL_FIELDS: &[u8] = metadata_keys::COLLECTOR_PARTIAL_FIELDS.as_bytes();
 
 /// Maximum number of processes read per sample.
 const MOST_PROCESSES: usize = 4096;
@@ -31,6 +34,8 @@ pub(super) struct SampleMetadata {
     pub(super) shared: Option<i64>,
     /// Pid, anonymous bytes and shared bytes of each process.
     pub(super) processes: Vec<[i64; 3]>,
+    /// The counters of the sample that were not read.
+    pub(super) placeholders: Placeholders,
 }
 
 /// Reads the metadata of samples. Metadata that differ from earlier ones only in their integers are
@@ -50,6 +55,8 @@ struct Layout {
     /// For each process in the metadata, the indices of pid, anonymous bytes and shared bytes among
     /// the integers of the metadata.
     processes: Vec<[usize; 3]>,
+    /// The same for all metadata of this layout, because names contain no integers.
+    placeholders: Placeholders,
 }
 
 /// Where in the text of metadata the numbers of [`SampleMetadata`] begin.
@@ -78,7 +85,9 @@ impl MetadataReader {
             let json = metadata.to_text();
             let mut offsets = Offsets::default();
             let parsed = SampleMetadata::of(&json, &mut offsets);
-            self.layouts.learn(|| Layout::of(metadata, &json, &offsets));
+            let placeholders = parsed.placeholders;
+            self.layouts
+                .learn(|| Layout::of(metadata, &json, &offsets, placeholders));
             parsed
         })
     }
@@ -87,7 +96,12 @@ impl MetadataReader {
 impl Layout {
     /// Creates the layout of metadata from its text `json` and the offsets of the numbers in it.
     /// `None` if a number is written in another way than as an integer, which is rare.
-    fn of(metadata: Numbered<'_>, json: &[u8], offsets: &Offsets) -> Option<Self> {
+    fn of(
+        metadata: Numbered<'_>,
+        json: &[u8],
+        offsets: &Offsets,
+        placeholders: Placeholders,
+    ) -> Option<Self> {
         let integers = integers_of(json);
         let index = |start: usize| {
             integers
@@ -104,6 +118,7 @@ impl Layout {
             skeleton: Arc::clone(metadata.skeleton),
             numbers: numbers.collect::<Option<_>>()?,
             processes: processes.collect::<Option<_>>()?,
+            placeholders,
         })
     }
 
@@ -116,7 +131,10 @@ impl Layout {
             }
             self.skeleton = Arc::clone(metadata.skeleton);
         }
-        let mut parsed = SampleMetadata::default();
+        let mut parsed = SampleMetadata {
+            placeholders: self.placeholders,
+            ..SampleMetadata::default()
+        };
         for (index, number) in &self.numbers {
             let value = metadata.integers.get(*index).copied();
             *number(&mut parsed) = value.filter(|value| *value >= 0);
@@ -176,6 +194,11 @@ impl SampleMetadata {
                     each_value(value, |key, value, offset| {
                         set(key, true, value, start + offset);
                     });
+                }
+                PARTIAL_FIELDS => {
+                    let named = parse(value).ok();
+                    self.placeholders =
+                        named.map_or(Placeholders::default(), |one| Placeholders::of_value(&one));
                 }
                 _ => set(key, false, value, start),
             }
@@ -268,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_known_layout_gives_the_same_numbers_as_a_new_one() {
-        let texts: [&[u8]; 17] = [
+        let texts: [&[u8]; 19] = [
             br#"{"step": 1, "host_memory": {"anonymous": 3, "limit": 8}, "pinned_bytes": 4}"#,
             br#"{"step": 200, "host_memory": {"anonymous": 30, "limit": 9}, "pinned_bytes": 0}"#,
             br#"{"step": -1, "host_memory": {"anonymous": 30, "limit": 9}, "pinned_bytes": 0}"#,
@@ -286,6 +309,8 @@ mod tests {
             br#"{"step": 7, "processes": []}"#,
             br#"{"step": 4, "other": {"step": 5}}"#,
             br#"{"backend": "cuda"}"#,
+            br#"{"step": 8, "collector_partial_fields": ["device_used_bytes"]}"#,
+            br#"{"step": 9, "collector_partial_fields": []}"#,
         ];
         let mut reader = MetadataReader::default();
         for turn in 0..3 {

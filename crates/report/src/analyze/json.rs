@@ -145,7 +145,8 @@ impl<'a> Coverage<'a> {
 struct RunKeys<'a> {
     /// The id of the job, if it has one.
     job_id: Option<&'a Text>,
-    /// The id of the run, which is the same in all of its recordings.
+    /// The id of the run: the one that was recorded, or else the job id, or else the id of the first
+    /// session.
     run_id: Option<&'a str>,
     /// The name of the program.
     program: Option<&'a str>,
@@ -167,6 +168,8 @@ struct RunKeys<'a> {
     ledgers: Vec<LedgerKeys>,
     /// Facts about the run that are worth knowing but are no problem by themselves.
     notes: &'a [PhasePeak],
+    /// The number of phases for which there is no note because there are too many.
+    notes_left_out: usize,
     /// Ranks of the job of which nothing was recorded.
     missing_ranks: &'a [i64],
 }
@@ -199,7 +202,7 @@ impl<'a> RunKeys<'a> {
         let answers = run.diagnosis.answers.iter();
         Self {
             job_id: run.job_id.as_ref(),
-            run_id: run.timeline.program.run_id.as_deref(),
+            run_id: run.timeline.id.as_deref(),
             program: run.timeline.program.name.as_deref(),
             end: &run.diagnosis.end,
             world_size: run.world_size,
@@ -212,6 +215,7 @@ impl<'a> RunKeys<'a> {
             resources: run.timeline.by_resource(),
             ledgers: ledgers(&run.timeline),
             notes: &run.diagnosis.notes,
+            notes_left_out: run.diagnosis.notes_left_out,
             missing_ranks: &run.missing_ranks,
         }
     }

@@ -35,8 +35,12 @@ pub fn report(report: &Report) -> String {
             }
         }
     }
-    for note in report.runs.iter().flat_map(|run| &run.diagnosis.notes) {
-        let _ = writeln!(out, "\n{}", escaped(&words::note_line(note)));
+    for note in report
+        .runs
+        .iter()
+        .flat_map(|run| words::note_lines(&run.diagnosis))
+    {
+        let _ = writeln!(out, "\n{}", escaped(&note));
     }
     for run in report.runs.iter().filter(|run| run.ranks.len() > 1) {
         let (rows, left_out) = words::rank_rows(run);

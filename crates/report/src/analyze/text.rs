@@ -83,8 +83,7 @@ fn run(out: &mut String, run: &RunReport, is_one_of_several: bool, paint: Paint,
         }
         let _ = writeln!(out, "{advice}");
     }
-    for note in &run.diagnosis.notes {
-        let text = words::note_line(note);
+    for text in words::note_lines(&run.diagnosis) {
         let _ = writeln!(out, "\n{}", wrap(&for_terminal(&text), "", width));
     }
     if run.ranks.len() > 1 {

@@ -1,7 +1,7 @@
 //! Phrases that the text report and the Markdown report of `stormlog analyze` share.
 
 use stormlog_analysis::analyze::{Report, RunReport};
-use stormlog_analysis::detect::{Cause, Failure, Finding, PhasePeak, Severity, Site};
+use stormlog_analysis::detect::{Cause, Diagnosis, Failure, Finding, Severity, Site};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_format::{counted, human_duration};
 
@@ -49,9 +49,16 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
 /// The largest number of callers that are listed below the line of code that allocates.
 const CALLS: usize = 3;
 
-/// Renders a note on a run, a fact that is no problem by itself, in one line.
-pub fn note_line(note: &PhasePeak) -> String {
-    format!("Note: {}: {}", note.explanation, note.advice)
+/// Renders the notes on a run, facts that are no problem by themselves, each in one line.
+pub fn note_lines(diagnosis: &Diagnosis) -> Vec<String> {
+    let notes = diagnosis.notes.iter();
+    let lines = notes.map(|note| format!("Note: {}: {}", note.explanation, note.advice));
+    let left_out = diagnosis.notes_left_out;
+    let more = (left_out > 0).then(|| {
+        let phases = counted(left_out, "more phase");
+        format!("Note: {phases} with much more memory than training steps")
+    });
+    lines.chain(more).collect()
 }
 
 /// The cause of a finding: the line with its source text, the calls that led to it, what holds the

@@ -179,9 +179,7 @@ fn head(view: &View) -> Head {
         end,
         end_class,
         facts,
-        damage: damage
-            .map(|one| format!("{}: {}", one.file.display(), one.reason))
-            .collect(),
+        damage: damage.map(ToString::to_string).collect(),
         more_damage: view.damage.len().saturating_sub(MOST_DAMAGE),
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use stormlog_analysis::catalog::last_event_ns;
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::{read_manifest, sinks_of_run};
 use stormlog_format::{Map, SessionStatus, SinkNames, counted, session_sources};
@@ -142,8 +143,10 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
         };
         let sessions = manifest.sessions.iter();
         let sessions = sessions.filter(|session| session.source == session_sources::RUN);
-        let statuses = sessions
-            .map(|session| on_this_machine(|here| effective_status(session, None, Some(here))));
+        let statuses = sessions.map(|session| {
+            let last_event_ns = || last_event_ns(&directory, &manifest, &session.session_id);
+            on_this_machine(|here| effective_status(session, last_event_ns, Some(here)))
+        });
         let statuses: Vec<SessionStatus> = statuses.collect();
         if statuses.contains(&SessionStatus::Running) {
             sinks.push(directory);

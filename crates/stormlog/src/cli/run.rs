@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stormlog_analysis::analyze::{AnalyzeOptions, RunReport, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::{LoadOptions, gather, sinks_of_run};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;
@@ -170,8 +170,7 @@ fn verdict(root: &Path) -> Option<String> {
     let gathered = gather(&[root.to_path_buf()], &options).ok()?;
     let report = analyze(&gathered.loaded, &AnalyzeOptions::default());
     let report = report.ok()?;
-    let started = |run: &&RunReport| run.sessions.iter().map(|one| one.started_at_ns).max();
-    let last = report.runs.iter().max_by_key(started)?;
+    let last = report.runs.first()?;
     // The verdict is printed without the end of the run, because the caller prints the end first.
     let headline = last.diagnosis.headline_without_end();
     Some(for_terminal(&headline).into_owned())

@@ -328,7 +328,8 @@ impl<'a> SessionKeys<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Run")]
 struct RunKeys {
-    /// The id of the run, which is the same in all of its recordings.
+    /// The id of the run: the one that was recorded, or else the job id, or else the id of the first
+    /// session.
     run_id: Option<String>,
     program: Option<String>,
     session_ids: Vec<Text>,
@@ -346,7 +347,7 @@ impl RunKeys {
             end: run.end(),
             resources: run.by_resource(),
             ledgers: ledgers(&run),
-            run_id: run.program.run_id,
+            run_id: run.id,
             program: run.program.name,
         }
     }
@@ -367,7 +368,8 @@ fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<Text>)> {
         let ids = sessions.iter().map(|one| one.summary.session_id.clone());
         (run, ids.collect())
     };
-    timeline::runs(members).into_iter().map(run).collect()
+    let runs = timeline::runs_newest_first(members);
+    runs.into_iter().map(run).collect()
 }
 
 /// Describes as text what used the memory of the devices of a run, for at most `LEDGERS` devices.

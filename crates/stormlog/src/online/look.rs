@@ -12,6 +12,7 @@ use stormlog_capture::record::Recorder;
 use stormlog_export::alert::Subject;
 
 use super::sendable_text;
+use crate::machine::on_this_machine;
 
 /// Where the analysis of a watched run reads the events from.
 pub(crate) enum FindingsSource {
@@ -86,13 +87,14 @@ impl Source {
     fn look(&mut self) -> Result<Option<LiveLook>, TooLarge> {
         let options = detect::Options::default();
         match self {
-            Self::Sinks(live) => live.look(&options),
+            Self::Sinks(live) => on_this_machine(|here| live.look(&options, here)),
             Self::Recorder { recorder, sink } if recorder.options().sink.is_some() => {
                 let Some(directory) = recorder.sink_directory() else {
                     return Ok(None);
                 };
                 let live = || Box::new(LiveRun::new(directory, None));
-                sink.get_or_insert_with(live).look(&options)
+                let live = sink.get_or_insert_with(live);
+                on_this_machine(|here| live.look(&options, here))
             }
             Self::Recorder { recorder, .. } => Ok(in_memory(recorder, &options)),
         }
@@ -121,7 +123,7 @@ pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     let mut hosts = run.tracks.iter().map(|track| track.host.as_str());
     let job = run.tracks.iter().find_map(|track| track.job_id.as_deref());
     Subject {
-        run_id: run.program.run_id.as_deref().map(sendable_text),
+        run_id: run.id.as_deref().map(sendable_text),
         program: run.program.name.as_deref().map(sendable_text),
         host: hosts.find(|host| !host.is_empty()).map(sendable_text),
         job_id: job.map(sendable_text),

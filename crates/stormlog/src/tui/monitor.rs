@@ -181,7 +181,7 @@ impl Monitor {
     }
 
     fn sample(&mut self, key: (i64, i64), event: &Event) {
-        let counters = &event.counters;
+        let counters = event.known_counters();
         let Some(used) = counters
             .device_used_bytes
             .or(counters.allocator_reserved_bytes)

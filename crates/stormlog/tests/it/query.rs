@@ -165,6 +165,29 @@ fn a_session_whose_process_is_gone_was_interrupted() {
     );
 }
 
+/// All commands agree, and a copy of a recording does not look like a job that runs.
+#[test]
+fn the_last_event_decides_whether_a_job_on_another_host_runs() {
+    let started = json!({"status": "running", "ended_at_ns": null, "source": "stormlog.run"});
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = i64::try_from(now.expect("a time").as_nanos()).expect("a time");
+    for (last_event_ns, status, answer) in [
+        (now, "running", "no answer from 'run' within 0 s"),
+        (FIRST_NS + 1, "interrupted", "the run has ended"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sink = folder.path().join("run");
+        let last = record(&json!({"timestamp_ns": last_event_ns}));
+        write_sink(&sink, &[session(&started)], &[record(&json!({})), last]);
+        let rows = call(folder.path(), &["query", "sessions", "run", "--json"]).json();
+        assert_eq!(rows[0]["effective_status"], status);
+        let shown = call(folder.path(), &["show", "run", "--json"]).json();
+        assert_eq!(shown["sessions"][0]["status"], status);
+        let evidence = call(folder.path(), &["evidence", "run", "--timeout", "0"]);
+        assert!(evidence.err.contains(answer), "{}", evidence.err);
+    }
+}
+
 #[test]
 fn rows_go_to_a_file() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,7 +1,8 @@
 //! `stormlog show` on the stories of `fixtures/runs`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::artifacts::{FIRST_NS, call, record, session, write_sink};
 use crate::support::{out, root, transcript};
 
 #[test]
@@ -70,5 +71,29 @@ fn paths_that_hold_no_telemetry() {
         ),
     ] {
         insta::assert_snapshot!(format!("show_{name}"), transcript(&["show", path]));
+    }
+}
+
+/// A device sink of `stormlog run` has the id of the run, but not the program.
+#[test]
+fn a_run_has_one_id_for_all_commands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = session(&json!({"job_id": "j"}));
+    for (metadata, session, id) in [
+        (json!({"run_id": "r1"}), &job, "r1"),
+        (json!({}), &job, "j"),
+        (json!({}), &session(&json!({})), "s1"),
+    ] {
+        let start = record(&json!({"event_type": "start", "metadata": metadata}));
+        let sample = record(&json!({"timestamp_ns": FIRST_NS + 1}));
+        write_sink(
+            &folder.path().join("gpu-1"),
+            std::slice::from_ref(session),
+            &[start, sample],
+        );
+        let shown = call(folder.path(), &["show", "gpu-1", "--json"]).json();
+        assert_eq!(shown["runs"][0]["run_id"], id);
+        let report = call(folder.path(), &["analyze", "gpu-1", "--format", "json"]).json();
+        assert_eq!(report["runs"][0]["run_id"], id);
     }
 }

@@ -31,8 +31,8 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 use serde_json::{Value, json};
-use stormlog_analysis::ParsedFiles;
 use stormlog_analysis::query::Catalog;
+use stormlog_analysis::{Damage, ParsedFiles};
 use stormlog_format::counted;
 use stormlog_lake_tables::{Lake, Table, register_table};
 
@@ -84,7 +84,7 @@ struct Done {
     events: u64,
     bytes: u64,
     runs: usize,
-    damage: Vec<Value>,
+    damage: Vec<Damage>,
 }
 
 pub(crate) async fn run(args: IngestArgs) -> Result<ExitCode> {
@@ -135,11 +135,8 @@ fn report(args: &IngestArgs, lake: &Lake, done: &Done) -> Result<()> {
             "{}, see column 'damage' of table 'sources':",
             counted(done.damage.len(), "damaged place")
         ));
-        let shown = done.damage.iter().take(5).map(|one| {
-            let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
-            format!("  '{}': {}", text("file"), text("reason"))
-        });
-        lines.extend(shown);
+        let shown = done.damage.iter().take(5);
+        lines.extend(shown.map(|one| format!("  {one}")));
     }
     Ok(output::lines(&lines)?)
 }
@@ -209,16 +206,11 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     done.events += facts.events;
     done.bytes += facts.bytes;
     done.units = units.len();
-    let unread = catalog
-        .unread
-        .iter()
-        .map(|warning| json!({"file": warning.path.to_string(), "reason": warning.message}));
+    let unread = catalog.unread.iter();
+    let unread = unread.map(|one| Damage::of_file(one.path.to_string(), &*one.message));
     done.damage = unread.collect();
     done.damage.extend(facts.damage.values().flatten().cloned());
-    done.damage.extend(units.iter().filter_map(|unit| {
-        let reason = unit.unreadable.as_ref()?;
-        Some(json!({"file": unit.path.to_string_lossy(), "reason": reason}))
-    }));
+    done.damage.extend(units.iter().filter_map(Unit::damage));
     progress.finish();
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! keeps cached after such a phase. A phase that needs more memory than a step is only a note and
 //! not a finding, because an evaluation may rightly need more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use schemars::JsonSchema;
@@ -47,15 +47,17 @@ pub struct PhasePeak {
     pub advice: String,
 }
 
-/// The notes on the phases of a run. For each phase, only the rank with the highest peak is
-/// reported, and of each track at most [`MOST_PHASES`] phases, those with the highest peaks.
-pub(super) fn notes(run: &Run) -> Vec<PhasePeak> {
+/// The notes on the phases of a run, and the number of phases that are left out. For each phase,
+/// only the rank with the highest peak is reported, and of each track at most [`MOST_PHASES`]
+/// phases, those with the highest peaks.
+pub(super) fn notes(run: &Run) -> (Vec<PhasePeak>, usize) {
     let mut by_phase: BTreeMap<String, PhasePeak> = BTreeMap::new();
+    let mut left_out: BTreeSet<&str> = BTreeSet::new();
     for track in &run.tracks {
         if track.resource() == Resource::Host || track.phases.is_empty() {
             continue;
         }
-        for note in of_track(track) {
+        for note in of_track(track, &mut left_out) {
             match by_phase.get(&note.phase) {
                 Some(known) if known.phase_peak_bytes >= note.phase_peak_bytes => {}
                 _ => {
@@ -64,10 +66,13 @@ pub(super) fn notes(run: &Run) -> Vec<PhasePeak> {
             }
         }
     }
-    by_phase.into_values().collect()
+    left_out.retain(|phase| !by_phase.contains_key(*phase));
+    (by_phase.into_values().collect(), left_out.len())
 }
 
-fn of_track(track: &Track) -> Vec<PhasePeak> {
+/// The notes on the phases of a track. The names of the phases beyond [`MOST_PHASES`] are added to
+/// `left_out`.
+fn of_track<'t>(track: &'t Track, left_out: &mut BTreeSet<&'t str>) -> Vec<PhasePeak> {
     let Some((first, last)) = track.span_ns() else {
         return Vec::new();
     };
@@ -98,7 +103,7 @@ fn of_track(track: &Track) -> Vec<PhasePeak> {
         .collect();
     if found.len() > MOST_PHASES {
         found.sort_by_key(|(_, peak)| std::cmp::Reverse(*peak));
-        found.truncate(MOST_PHASES);
+        left_out.extend(found.drain(MOST_PHASES..).map(|(name, _)| name));
     }
     found
         .into_iter()
@@ -301,7 +306,7 @@ mod tests {
 
     #[test]
     fn an_evaluation_that_needs_more_than_a_step_is_noted() {
-        let found = notes(&with_evaluation(gib(20), gib(5)));
+        let (found, _) = notes(&with_evaluation(gib(20), gib(5)));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].explanation,
@@ -312,15 +317,15 @@ mod tests {
 
     #[test]
     fn what_stays_cached_after_it_is_noted_too() {
-        let found = notes(&with_evaluation(gib(20), gib(20)));
+        let (found, _) = notes(&with_evaluation(gib(20), gib(20)));
         let end = "; 15.0 GiB stay cached after the phase and are never used again";
         assert!(found[0].explanation.ends_with(end), "{found:?}");
     }
 
     #[test]
     fn an_evaluation_like_a_step_is_not() {
-        assert_eq!(notes(&with_evaluation(gib(4) + mib(100), gib(5))), []);
-        assert_eq!(notes(&with_evaluation(gib(5), gib(6))), []);
+        assert_eq!(notes(&with_evaluation(gib(4) + mib(100), gib(5))).0, []);
+        assert_eq!(notes(&with_evaluation(gib(5), gib(6))).0, []);
     }
 
     #[test]
@@ -329,7 +334,7 @@ mod tests {
         // The evaluation ends between two samples, and only the sample after its end shows the
         // rise.
         run.tracks[0].phases[0].end_ns = Some(52_500_000_000);
-        assert_eq!(notes(&run), []);
+        assert_eq!(notes(&run), (Vec::new(), 0));
     }
 
     /// The test would run for hours if the time grew with the product of samples and phases.
@@ -354,11 +359,27 @@ mod tests {
             }],
             ..Run::default()
         };
-        let found = notes(&run);
+        let (found, _) = notes(&run);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].phase_peak_bytes, gib(20));
         assert_eq!(found[0].step_peak_bytes, gib(2));
         run.tracks[0].phases = phases(&|second| format!("step {second}"));
-        assert_eq!(notes(&run).len(), MOST_PHASES);
+        let of_steps = run.tracks[0].phases.len();
+        let (noted, left_out) = notes(&run);
+        assert_eq!(
+            (noted.len(), left_out),
+            (MOST_PHASES, of_steps - MOST_PHASES)
+        );
+        // A phase that is left out of one track is not left out of the run if another has it.
+        let mut other = run.tracks[0].clone();
+        let names: BTreeSet<&str> = noted.iter().map(|note| note.phase.as_str()).collect();
+        for phase in &mut other.phases {
+            if names.contains(phase.name.as_str()) {
+                phase.name = "forward".to_owned();
+            }
+        }
+        run.tracks.push(other);
+        let noted_of_other = MOST_PHASES - 1;
+        assert_eq!(notes(&run).1, of_steps - MOST_PHASES - noted_of_other);
     }
 }

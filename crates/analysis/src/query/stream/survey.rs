@@ -19,6 +19,7 @@ use crate::load::{
 use crate::query::catalog::{Source, SourceKind};
 use crate::query::payload::path_text;
 use crate::query::scan::last_time;
+use crate::regular_file;
 
 /// The uncompressed size of a compressed file is estimated as this many times its size on disk.
 const EXPANDS: u64 = 16;
@@ -81,9 +82,10 @@ pub(super) fn stream(
 pub(super) fn size_of(source: &Source) -> u64 {
     let sizes = source.event_paths.iter().map(|file| {
         let size = file.metadata().map_or(0, |facts| facts.len());
-        match Compression::of_name(file) {
-            Some(_) => size.saturating_mul(EXPANDS),
-            None => size,
+        let compression = regular_file::open(file).and_then(|mut file| Compression::of(&mut file));
+        match compression {
+            Ok(Some(_)) => size.saturating_mul(EXPANDS),
+            Ok(None) | Err(_) => size,
         }
     });
     sizes.fold(0, u64::saturating_add)

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
 use stormlog_format::{counted, human_duration};
-use stormlog_report::analyze::note_line;
+use stormlog_report::analyze::note_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{LedgerLines, Measure, bytes, ledger_lines, time};
 
@@ -174,8 +174,7 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&Led
                     style,
                 ));
             }
-            for note in &run.diagnosis.notes {
-                let line = note_line(note);
+            for line in note_lines(&run.diagnosis) {
                 lines.push(Line::from(for_terminal(&line).into_owned()));
             }
             if let Some(ledger) = ledger {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatil
 use serde_json::{Value, json};
 use stormlog_analysis::detect::{self, Options};
 use stormlog_analysis::timeline::{
-    BundleNumbers, Member, fill_oom_marks, newest_first, run_of, runs,
+    BundleNumbers, Member, fill_oom_marks, newest_first, run_of, runs_newest_first,
 };
 use stormlog_analysis::{Events, LoadedSession};
 use stormlog_format::json::parse;
@@ -143,7 +143,7 @@ fn diagnoses(rows: &RecordBatch) -> Result<String> {
         session,
     });
     let (bundles, options) = (bundles_of(rows)?, options_of(rows));
-    let diagnosed = runs(members).into_iter().map(|run| {
+    let diagnosed = runs_newest_first(members).into_iter().map(|run| {
         let sessions: Vec<&LoadedSession> = run.iter().map(|index| &sessions[*index]).collect();
         let mut run = run_of(&sessions);
         fill_oom_marks(&mut run, bundles.clone());

@@ -12,8 +12,10 @@ use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{Catalog, OomFilter, OomRow, SessionFilter, Source, Store};
 use stormlog_analysis::regular_file::read_inside;
-use stormlog_analysis::timeline::run_id_of;
-use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups};
+use stormlog_analysis::timeline::{id_of_run, run_id_of};
+use stormlog_analysis::{
+    Damage, Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups,
+};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{EventType, Map as Object, Text};
 use stormlog_lake_tables::Table;
@@ -78,11 +80,11 @@ impl Cluster<'_> {
         pieces.map(|piece| piece.bytes).sum()
     }
 
-    /// Analyses the cluster and adds its rows. `damage` contains the damage of each unit as JSON,
+    /// Analyses the cluster and adds its rows. `damage` contains the damage of each unit,
     /// by unit id; `parsed` contains the files that were parsed already and are still in memory.
     pub(super) fn derive(
         &self,
-        damage: &HashMap<String, Vec<Value>>,
+        damage: &HashMap<String, Vec<Damage>>,
         parsed: &ParsedFiles,
         derived: &mut Derived,
     ) {
@@ -153,15 +155,11 @@ impl Cluster<'_> {
         store
     }
 
-    fn sources(&self, damage: &HashMap<String, Vec<Value>>, derived: &mut Derived) {
+    fn sources(&self, damage: &HashMap<String, Vec<Damage>>, derived: &mut Derived) {
         for unit in &self.units {
             let bytes: u64 = unit.pieces.iter().map(|piece| piece.bytes).sum();
             let mut damage = damage.get(&unit.id).cloned().unwrap_or_default();
-            damage.extend(
-                unit.unreadable
-                    .as_ref()
-                    .map(|reason| json!({"file": unit.path.to_string_lossy(), "reason": reason})),
-            );
+            damage.extend(unit.damage());
             let streams = unit.pieces.iter();
             let streams = streams.map(|piece| (piece.content_id.clone(), json!(piece.source_id)));
             let streams: Row = streams.collect();
@@ -173,7 +171,7 @@ impl Cluster<'_> {
                 "bytes": bytes,
                 "streams": Value::Object(streams).to_string(),
                 "ingested_at_ns": self.now_ns,
-                "damage": Value::Array(damage).to_string(),
+                "damage": json!(damage).to_string(),
                 "manifest_path": self.source(unit).and_then(|source| {
                     Some(source.manifest_path.as_ref()?.to_string_lossy())
                 }),
@@ -537,17 +535,11 @@ impl Runs {
     }
 }
 
-/// The id of a run: the run id in its recordings, or else its job id, or else the id of its first
-/// session. Therefore all ranks have the same run id, wherever and whenever they are ingested.
-/// Several attempts of one job have the same run id and differ in their start time.
+/// The id of a run. All ranks have the same run id, wherever and whenever they are ingested. Several
+/// attempts of one job have the same run id and differ in their start time.
 fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
     let recorded = of_run(run, loaded).find_map(run_id_of);
-    let first = run
-        .sessions
-        .iter()
-        .min_by_key(|session| (session.started_at_ns, session.session_id.clone()));
-    let id = recorded.or_else(|| run.job_id.clone());
-    let id = id.or_else(|| first.map(|session| session.session_id.clone()));
+    let id = id_of_run(recorded, &run.sessions);
     id.map_or_else(|| identity::hash(&[b"run"]), |id| id.to_string())
 }
 

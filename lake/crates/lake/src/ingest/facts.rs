@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use hashbrown::HashMap;
-use serde_json::{Value, json};
-use stormlog_analysis::{LoadError, ParsedFiles};
+use stormlog_analysis::{Damage, LoadError, ParsedFiles};
 use stormlog_lake_tables::Table;
 
 use super::plan::{How, Piece, Unit, offset, torn_bytes};
@@ -40,8 +39,8 @@ pub(super) struct Facts<'p> {
     pub(super) samples: u64,
     pub(super) events: u64,
     pub(super) bytes: u64,
-    /// By unit id, a JSON object for each damaged place that was found in the unit's files.
-    pub(super) damage: HashMap<String, Vec<Value>>,
+    /// By unit id, the damaged places that were found in the unit's files.
+    pub(super) damage: HashMap<String, Vec<Damage>>,
 }
 
 impl<'p> Facts<'p> {
@@ -93,10 +92,7 @@ impl<'p> Facts<'p> {
             let torn = torn_bytes(piece);
             if torn > 0 {
                 let reason = format!("the last {torn} bytes are an unfinished line");
-                self.note(
-                    unit,
-                    json!({"file": piece.file.to_string_lossy(), "reason": reason}),
-                );
+                self.note(unit, Damage::of_file(&*piece.file, reason));
             }
         }
         while let Some(job) = reading.next_job(index) {
@@ -106,7 +102,7 @@ impl<'p> Facts<'p> {
         Ok(())
     }
 
-    fn note(&mut self, unit: &Unit, damage: Value) {
+    fn note(&mut self, unit: &Unit, damage: Damage) {
         let list = self.damage.entry(unit.id.clone()).or_default();
         if list.len() < MOST_DAMAGE {
             list.push(damage);
@@ -203,12 +199,11 @@ impl<'p> Facts<'p> {
                 {
                     parsed.add(&piece.file, offset(from)..offset(to), &kept);
                 }
-                for one in &read.damage {
-                    let mut one = json!(one);
+                for mut one in read.damage {
                     // The loader counts lines from the beginning of the range, so the line number
                     // is unknown in a later range.
                     if offset(from) > 0 {
-                        one["line"] = Value::Null;
+                        one.line = None;
                     }
                     self.note(unit, one);
                 }
@@ -221,7 +216,7 @@ impl<'p> Facts<'p> {
                     // the ingest fails.
                     return Err(error).with_context(|| format!("cannot read '{file}'"));
                 }
-                self.note(unit, json!({"file": file, "reason": error.to_string()}));
+                self.note(unit, Damage::of_file(file, error.to_string()));
                 if is_of_storage(&error) {
                     return Ok(());
                 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use hashbrown::HashMap;
 use stormlog_analysis::compression::{Compression, without_suffix};
 use stormlog_analysis::query::{Catalog, OomBundle, Source, SourceKind};
-use stormlog_analysis::{absolute, open_text, regular_file, sink_names};
+use stormlog_analysis::{Damage, absolute, open_text, regular_file, sink_names};
 use stormlog_format::{Event, Manifest, SinkNames, Text};
 
 use super::identity;
@@ -40,6 +40,14 @@ pub(crate) struct Unit {
     pub(crate) unreadable: Option<String>,
     /// Whether the lake has a recording with the same content, at this path or at another one.
     pub(crate) is_known: bool,
+}
+
+impl Unit {
+    /// The damage of a unit that cannot be read.
+    pub(crate) fn damage(&self) -> Option<Damage> {
+        let reason = self.unreadable.as_ref()?;
+        Some(Damage::of_file(&*self.path, &**reason))
+    }
 }
 
 /// A file of a unit that is read line by line, or a unit that is read as a whole.
