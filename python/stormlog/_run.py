@@ -100,8 +100,27 @@ def start() -> None:
 
 
 def _is_launcher() -> bool:
-    words = [Path(word).name for word in sys.orig_argv[1:4]]
-    return "RANK" not in os.environ and any(word in _LAUNCHERS for word in words)
+    return "RANK" not in os.environ and _program() in _LAUNCHERS
+
+
+def _program() -> str | None:
+    """The name of the script or module that the interpreter runs; None for code of ``-c``.
+    ``sys.argv`` does not tell: the program may have changed it."""
+    words = iter(sys.orig_argv[1:])
+    for word in words:
+        if word == "--check-hash-based-pycs":
+            next(words, None)
+        elif word == "-" or not word.startswith("-"):
+            return Path(word).name
+        elif not word.startswith("--"):
+            # The first option of the word that takes a value; its value is the rest of the word, or
+            # the next word.
+            position = next((at for at, letter in enumerate(word) if letter in "mcWX"), None)
+            if position is not None:
+                value = word[position + 1 :] or next(words, None)
+                if word[position] in "mc":
+                    return value if word[position] == "m" else None
+    return None
 
 
 class _Recording:

@@ -15,6 +15,7 @@ import pytest
 
 from conftest import FAKE_TORCH
 from test_capture_commands import WORK, only_session, program, run
+from stormlog import _run
 from waiting import FOR_PROGRAMS, PATIENCE_S, recorded_since, wait_until
 
 MIB = 1 << 20
@@ -111,6 +112,30 @@ def test_nothing_is_recorded_when_it_is_switched_off(tmp_path: Path) -> None:
     result = record(tmp_path / "out", sys.executable, "-c", code, env=environment)
     assert (result.stdout, result.returncode) == ("False\n", 0)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "is_launcher"),
+    [
+        ("/usr/bin/torchrun --nproc-per-node 2 train.py", True),
+        ("-m torch.distributed.run train.py", True),
+        ("-X dev -W ignore -u /usr/bin/torchrun train.py", True),
+        ("-Wignore -Xdev -um torch.distributed.run train.py", True),
+        ("--check-hash-based-pycs always -mdeepspeed train.py", True),
+        ("train.py --strategy deepspeed", False),
+        ("train.py torchrun", False),
+        ("-m train accelerate", False),
+        ("-c pass torchrun", False),
+        ("- torchrun", False),
+        ("", False),
+    ],
+)
+def test_only_the_program_itself_is_judged_as_a_launcher(
+    monkeypatch: pytest.MonkeyPatch, words: str, is_launcher: bool
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr(sys, "orig_argv", ["python", *words.split()])
+    assert _run._is_launcher() is is_launcher
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
