@@ -14,6 +14,7 @@ from .device_collectors import DeviceMemoryCollector
 from .oom_flight_recorder import (
     OOMFlightRecorder,
     OOMFlightRecorderConfig,
+    announce,
     exception_facts,
     oom_reason,
 )
@@ -41,6 +42,8 @@ class BundlingTracker(RecordedTracker, ABC):
     backend: str
     total_memory: int | None
     last_oom_dump_path: str | None = None
+    # Whether the path of each bundle is logged.
+    _announces_bundles = True
     _oom_flight_recorder: OOMFlightRecorder
 
     def _set_up_bundles(
@@ -141,6 +144,8 @@ class BundlingTracker(RecordedTracker, ABC):
             session_summary=session,
         )
         self.last_oom_dump_path = path
+        if self._announces_bundles:
+            announce(path)
         self._complete_bundle(path)
         # The events that led here should not wait for the next flush of a dying process.
         core.flush(0.5)

@@ -55,9 +55,23 @@ _Device = tuple[str, int]
 _recording: _Recording | None = None
 
 
-class _TorchTracker(MemoryTracker):
+def _warn(text: str) -> None:
+    # The program may have closed the stream.
+    with suppress(Exception):
+        sys.stderr.write(f"stormlog: {text}\n")
+
+
+class _Quiet:
+    """What the trackers of ``stormlog run`` have in common: the program did not ask for them, so its
+    log and standard error contain nothing of theirs but failures."""
+
     session_source = "stormlog.run"
     _samples_only = True
+    _announces_bundles = False
+    _tell = staticmethod(_warn)
+
+
+class _TorchTracker(_Quiet, MemoryTracker):
 
     def __init__(self, index: int, start_metadata: dict[str, Any], **options: Any) -> None:
         self._start_metadata = start_metadata
@@ -73,9 +87,7 @@ class _TorchTracker(MemoryTracker):
 def _jax_tracker(index: int, start_metadata: dict[str, Any], **options: Any) -> Any:
     from .jax.tracker import MemoryTracker as JaxMemoryTracker
 
-    class JaxTracker(JaxMemoryTracker):
-        session_source = "stormlog.run"
-        _samples_only = True
+    class JaxTracker(_Quiet, JaxMemoryTracker):
         _start_metadata = start_metadata
 
     return JaxTracker(
@@ -380,9 +392,3 @@ def _jax_devices() -> list[int]:
     except Exception:
         # The module is still being imported, or no longer has this function.
         return []
-
-
-def _warn(text: str) -> None:
-    # The program may have closed the stream.
-    with suppress(Exception):
-        sys.stderr.write(f"stormlog: {text}\n")

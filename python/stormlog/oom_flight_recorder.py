@@ -84,7 +84,7 @@ class OOMFlightRecorder:
         """
         if not self.config.enabled:
             return None
-        return self.dump_events(
+        path = self.dump_events(
             self._events,
             reason=reason,
             exception=exception_facts(exception),
@@ -93,6 +93,8 @@ class OOMFlightRecorder:
             metadata=metadata,
             session_summary=session_summary,
         )
+        announce(path)
+        return path
 
     def dump_events(
         self,
@@ -128,8 +130,12 @@ class OOMFlightRecorder:
             }
         )
         _core.prune_oom_bundles(root, self.config.max_dumps, self.config.max_total_mb)
-        logger.warning("OOM flight recorder dump saved to: %s", path)
         return str(path)
+
+
+def announce(path: str) -> None:
+    """Log where a bundle is."""
+    logger.warning("OOM flight recorder dump saved to: %s", path)
 
 
 def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:

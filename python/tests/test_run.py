@@ -343,6 +343,27 @@ def test_the_device_is_recorded_beside_the_host(tmp_path: Path) -> None:
     assert not list(out.rglob("host/*.jsonl")) and not (out / "host" / "manifest.json").exists()
 
 
+@pytest.mark.parametrize("is_caught", [True, False])
+def test_an_error_of_device_memory_leaves_the_output_as_it_is(
+    tmp_path: Path, is_caught: bool
+) -> None:
+    script, out = tmp_path / "train.py", tmp_path / "out"
+    script.write_text(
+        f"{FOR_PROGRAMS}import sys, torch\n"
+        "if len(sys.argv) > 1:\n    wait_for_events(sys.argv[1], 3)\n"
+        "try:\n    torch.run_out_of_memory()\n"
+        f"except torch.OutOfMemoryError:\n    {'print(1)' if is_caught else 'raise'}\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
+    plain = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment
+    )
+    program = (sys.executable, script, out)
+    quiet = run("run", "-q", "--dir", out, "--interval", "0.02", "--", *program, env=environment)
+    assert (quiet.stdout, quiet.stderr) == (plain.stdout, plain.stderr)
+    assert len(list((out / "oom_dumps").iterdir())) == 1
+
+
 def test_a_python_without_the_package_is_recorded_too(tmp_path: Path) -> None:
     out = tmp_path / "out"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
