@@ -140,16 +140,18 @@ def announce(path: str) -> None:
 
 def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
     """Whether an exception means that memory ran out, by its type or its text."""
-    reason = oom_reason(exc, is_legacy=True)
+    reason = _core.classify_oom_legacy(*exception_facts(exc), _is_torch_oom(exc))
     return OOMExceptionClassification(reason is not None, reason)
 
 
-def oom_reason(exc: BaseException, *, is_legacy: bool = False) -> str | None:
-    """The reason to record if the memory of a device ran out; with ``is_legacy``, only for the
-    exceptions that stormlog 0.3.9 knows."""
+def oom_reason(exc: BaseException) -> str | None:
+    """The reason to record if the memory of a device ran out."""
+    return _core.classify_oom(*exception_facts(exc), _is_torch_oom(exc))
+
+
+def _is_torch_oom(exc: BaseException) -> bool:
     torch_type = getattr(getattr(loaded_torch(), "cuda", None), "OutOfMemoryError", None)
-    is_torch_oom = isinstance(torch_type, type) and isinstance(exc, torch_type)
-    return _core.classify_oom(*exception_facts(exc), is_torch_oom, is_legacy)
+    return isinstance(torch_type, type) and isinstance(exc, torch_type)
 
 
 def exception_facts(exception: BaseException) -> tuple[str, str, str]:

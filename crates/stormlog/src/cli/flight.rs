@@ -8,8 +8,9 @@
 use std::path::{Path, PathBuf};
 
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
-use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
+use stormlog_capture::oom::{self, Dump, Retention};
 use stormlog_capture::record::Recorder;
+use stormlog_format::classify::{ExceptionFacts, legacy_oom_reason, oom_reason};
 use stormlog_format::{Map, Text, Value};
 
 use crate::watched::Exception;
@@ -116,9 +117,11 @@ impl FlightRecorder {
         if names.any(|name| name.starts_with("oom_dump_") && name.contains(&pid)) {
             return Ok(None);
         }
+        let facts = exception.facts();
         self.dump(
             recorder,
-            &exception.facts(),
+            oom_reason(&facts),
+            &facts,
             "uncaught exception",
             exception.pid,
             exception.failed_request(),
@@ -162,7 +165,15 @@ impl FlightRecorder {
             is_torch_oom: false,
         };
         let pid = std::process::id();
-        self.dump(recorder, &exception, "control group", pid, Map::new())
+        let reason = legacy_oom_reason(&exception);
+        self.dump(
+            recorder,
+            reason,
+            &exception,
+            "control group",
+            pid,
+            Map::new(),
+        )
     }
 
     /// The folder of the last bundle that was written; `None` if none was written.
@@ -184,18 +195,22 @@ impl FlightRecorder {
             is_torch_oom: false,
         };
         let pid = std::process::id();
-        self.dump(recorder, &exception, self.command, pid, Map::new())
+        // The error is our own, so only its text tells what failed.
+        let reason = legacy_oom_reason(&exception);
+        self.dump(recorder, reason, &exception, self.command, pid, Map::new())
     }
 
+    /// Writes a bundle if there is a `reason`.
     fn dump(
         &mut self,
         recorder: &Recorder,
+        reason: Option<String>,
         exception: &ExceptionFacts,
         context: &str,
         pid: u32,
         request: Map,
     ) -> anyhow::Result<Option<PathBuf>> {
-        let Some(reason) = oom::classify_any(exception) else {
+        let Some(reason) = reason else {
             return Ok(None);
         };
         let mut custom_metadata = facts(recorder);

@@ -1,0 +1,93 @@
+//! Reads how much memory a failed allocation requested.
+
+use stormlog_format::whole;
+
+/// The words that PyTorch, NumPy and XLA write before the size of an allocation that failed.
+const BEFORE_SIZE: [&str; 3] = ["allocate ", "allocating ", "reserve "];
+
+/// Units of sizes in messages, with their number of bytes.
+const UNITS: [(&str, f64); 13] = [
+    ("bytes", 1.0),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TiB", 1_099_511_627_776.0),
+    ("KB", 1000.0),
+    ("MB", 1_000_000.0),
+    ("GB", 1_000_000_000.0),
+    ("B", 1.0),
+    // XLA writes "3.91G" for 3.91 GiB in its errors on a TPU.
+    ("K", 1024.0),
+    ("M", 1_048_576.0),
+    ("G", 1_073_741_824.0),
+    ("T", 1_099_511_627_776.0),
+];
+
+/// The number of bytes that a failed allocation requested, if the message contains it.
+#[must_use]
+pub fn requested_bytes(message: &str) -> Option<i64> {
+    BEFORE_SIZE.iter().find_map(|before| {
+        let mut parts = message.split(before).skip(1);
+        parts.find_map(size_at_start)
+    })
+}
+
+fn size_at_start(text: &str) -> Option<i64> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, rest) = text.split_at(digits);
+    let number: f64 = number.parse().ok()?;
+    let rest = rest.trim_start();
+    // The whole word is compared: "3 Tensors" are not 3 TiB.
+    let end = rest
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(rest.len());
+    let (_, unit) = UNITS.iter().find(|(unit, _)| *unit == &rest[..end])?;
+    let bytes = number * unit;
+    // Sizes of 2^63 bytes or more are rejected, because a message can claim any size.
+    let fits = (0.0..9_223_372_036_854_775_807.0).contains(&bytes);
+    fits.then_some(whole(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_failed_request_is_read_from_its_error() {
+        let known = [
+            (
+                "DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 \
+                 bytes. Error code 12",
+                17_179_869_184,
+            ),
+            ("Unable to allocate 8.00 GiB for an array", 8 << 30),
+            ("CUDA out of memory. Tried to allocate 20.00 MiB.", 20 << 20),
+            (
+                "RESOURCE_EXHAUSTED: Out of memory allocating 512 bytes.",
+                512,
+            ),
+            ("Out of memory while trying to allocate 16.0KiB", 16 << 10),
+            (
+                "RESOURCE_EXHAUSTED: Attempting to reserve 1.50G at the bottom of memory.",
+                3 << 29,
+            ),
+        ];
+        for (message, bytes) in known {
+            assert_eq!(requested_bytes(message), Some(bytes), "{message}");
+        }
+        for unknown in [
+            "",
+            "allocate",
+            "cannot allocate memory",
+            "allocate 1e3 GiB",
+            "allocate . B",
+            "allocate 3 Tensors",
+        ] {
+            assert_eq!(requested_bytes(unknown), None, "{unknown}");
+        }
+        let huge = format!("allocate {} bytes", "9".repeat(400));
+        assert_eq!(requested_bytes(&huge), None);
+    }
+}
