@@ -88,6 +88,7 @@ class BundlingTracker(RecordedTracker, ABC):
         reason = oom_reason(exc)
         if reason is None or not self._oom_flight_recorder.config.enabled:
             return None
+        _oom_hooks.note_handled(exc)
         return self._bundle(reason, exception_facts(exc), context, metadata, exc)
 
     @contextmanager
@@ -107,6 +108,14 @@ class BundlingTracker(RecordedTracker, ABC):
 
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
         """Called when PyTorch is about to raise an out-of-memory error on this thread."""
+
+    def _has_announced(self, error: BaseException) -> bool:
+        """Whether PyTorch's observer has reported this error to the tracker."""
+        return False
+
+    def _is_on_current_device(self) -> bool:
+        """Whether operations without a device use the device of this tracker."""
+        return True
 
     def _bundle(
         self,
