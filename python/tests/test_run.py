@@ -302,6 +302,21 @@ def test_each_rank_gets_a_sink_for_its_device(tmp_path: Path) -> None:
     assert session.events[0].metadata["run_id"] == host["id"]
 
 
+def test_an_error_of_a_ranks_device_is_recorded_once(tmp_path: Path) -> None:
+    script, out = tmp_path / "train.py", tmp_path / "out"
+    script.write_text(
+        f"{FOR_PROGRAMS}import os, sys, torch\n{WAIT_FOR_DEVICE}"
+        "if os.environ['RANK'] == '1':\n    torch.run_out_of_memory()\n"
+    )
+    one = f"RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 {sys.executable} {script} {out}/rank-000$r"
+    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
+    command = ("sh", "-c", f"for r in 0 1; do {one} & done; wait")
+    assert record(out, *command, env=environment).returncode == 0
+    (bundle,) = out.rglob("oom_dump_*")
+    assert bundle.parent == out / "rank-0001" / "oom_dumps"
+    assert not of_type(host_events(out), "error")
+
+
 WAIT_FOR_DEVICE = "wait_for_events(sys.argv[1], 20)\n"
 
 
