@@ -44,6 +44,7 @@ __all__ = [
     "check_collective_fields",
     "check_collective_limits",
     "classify_oom",
+    "classify_oom_legacy",
     "collective_fields_in_order",
     "collective_preset",
     "compare_ranks",
@@ -594,10 +595,14 @@ class PhaseStacks:
 
 def requested_bytes(message: str) -> int | None: ...
 def classify_oom(
-    class_: str, module: str, message: str, is_torch_oom: bool, is_legacy: bool, /
+    class_: str, module: str, message: str, is_torch_oom: bool, /
 ) -> str | None:
-    """The reason if an exception means that the memory of a device ran out; with ``is_legacy``,
-    only for the exceptions that stormlog 0.3.9 knows."""
+    """The reason if an exception means that the memory of a device ran out."""
+
+def classify_oom_legacy(
+    class_: str, module: str, message: str, is_torch_oom: bool, /
+) -> str | None:
+    """The reason if stormlog 0.3.9 takes an exception for an out-of-memory error."""
 
 def write_oom_bundle(fields: Mapping[str, Any]) -> Path:
     """Write a bundle and return its directory."""

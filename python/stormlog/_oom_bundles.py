@@ -14,6 +14,7 @@ from .device_collectors import DeviceMemoryCollector
 from .oom_flight_recorder import (
     OOMFlightRecorder,
     OOMFlightRecorderConfig,
+    announce,
     exception_facts,
     oom_reason,
 )
@@ -41,6 +42,8 @@ class BundlingTracker(RecordedTracker, ABC):
     backend: str
     total_memory: int | None
     last_oom_dump_path: str | None = None
+    # Whether the path of each bundle is logged.
+    _announces_bundles = True
     _oom_flight_recorder: OOMFlightRecorder
 
     def _set_up_bundles(
@@ -85,6 +88,7 @@ class BundlingTracker(RecordedTracker, ABC):
         reason = oom_reason(exc)
         if reason is None or not self._oom_flight_recorder.config.enabled:
             return None
+        _oom_hooks.note_handled(exc)
         return self._bundle(reason, exception_facts(exc), context, metadata, exc)
 
     @contextmanager
@@ -104,6 +108,14 @@ class BundlingTracker(RecordedTracker, ABC):
 
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
         """Called when PyTorch is about to raise an out-of-memory error on this thread."""
+
+    def _has_announced(self, error: BaseException) -> bool:
+        """Whether PyTorch's observer has reported this error to the tracker."""
+        return False
+
+    def _is_on_current_device(self) -> bool:
+        """Whether operations without a device use the device of this tracker."""
+        return True
 
     def _bundle(
         self,
@@ -141,6 +153,8 @@ class BundlingTracker(RecordedTracker, ABC):
             session_summary=session,
         )
         self.last_oom_dump_path = path
+        if self._announces_bundles:
+            announce(path)
         self._complete_bundle(path)
         # The events that led here should not wait for the next flush of a dying process.
         core.flush(0.5)

@@ -12,6 +12,7 @@ import logging
 import sys
 import threading
 import weakref
+from collections import deque
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -28,14 +29,17 @@ class Watcher(Protocol):
 
     def handle_exception(self, error: BaseException, /, *, context: str) -> object: ...
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> object: ...
+    def _has_announced(self, error: BaseException, /) -> bool: ...
+    def _is_on_current_device(self) -> bool: ...
 
 
 _watching: weakref.WeakSet[Watcher] = weakref.WeakSet()
 _lock = threading.Lock()
 _observes_torch = False
 _hooks_exceptions = False
-# The id and the text of the last error that was reported when it was raised.
-_raised: tuple[int, str] | None = None
+# Ids and texts of the last errors that a tracker has handled. The errors themselves would keep their
+# frames and all variables alive.
+_handled: deque[tuple[int, str]] = deque(maxlen=16)
 
 
 def watch(tracker: Watcher) -> None:
@@ -99,20 +103,48 @@ def _on_torch_oom(device: int, requested: int, limit: int, free: int) -> None:
 def on_raised(error: BaseException) -> bool:
     """Report an error of JAX that was just raised and may be caught. Returns whether a JAX device
     is tracked; if not, JAX uses host memory, and the caller reports the error."""
-    global _raised
     trackers = [tracker for tracker in list(_watching) if tracker.backend == "jax"]
     if trackers:
-        _raised = (id(error), str(error))
         _report(error, "exception", trackers)
     return bool(trackers)
 
 
+def note_handled(error: BaseException) -> None:
+    """Remember that an error is recorded; it is not reported again when it ends the process."""
+    _handled.append((id(error), str(error)))
+
+
 def _on_uncaught(error: BaseException | None) -> None:
-    if error is not None and _raised != (id(error), str(error)):
-        _report(error, "uncaught exception", list(_watching))
+    # Whatever happens here, the hooks that print the error must run.
+    try:
+        if error is not None and (id(error), str(error)) not in _handled:
+            _report(error, "uncaught exception", _concerned(error))
+    except Exception as failure:
+        logger.warning("cannot record the out-of-memory error: %s", failure)
+
+
+def _concerned(error: BaseException) -> list[Watcher]:
+    """The trackers whose device an uncaught error can be about."""
+    of_jax = [tracker for tracker in list(_watching) if tracker.backend == "jax"]
+    others = [tracker for tracker in list(_watching) if tracker.backend != "jax"]
+    framework = _framework(error)
+    if framework == "jax" or (framework is None and not others):
+        return of_jax
+    # PyTorch's observer knows the device; without it, the device is probably the current one.
+    announced = [tracker for tracker in others if tracker._has_announced(error)]
+    return announced or [one for one in others if one._is_on_current_device()] or others
+
+
+def _framework(error: BaseException) -> str | None:
+    package = type(error).__module__.partition(".")[0]
+    if package in ("jax", "jaxlib") or "RESOURCE_EXHAUSTED" in str(error):
+        return "jax"
+    return "torch" if package == "torch" else None
 
 
 def _report(error: BaseException, context: str, trackers: list[Watcher]) -> None:
+    if trackers:
+        note_handled(error)
     for tracker in trackers:
         try:
             tracker.handle_exception(error, context=context)

@@ -55,9 +55,23 @@ _Device = tuple[str, int]
 _recording: _Recording | None = None
 
 
-class _TorchTracker(MemoryTracker):
+def _warn(text: str) -> None:
+    # The program may have closed the stream.
+    with suppress(Exception):
+        sys.stderr.write(f"stormlog: {text}\n")
+
+
+class _Quiet:
+    """What the trackers of ``stormlog run`` have in common: the program did not ask for them, so its
+    log and standard error contain nothing of theirs but failures."""
+
     session_source = "stormlog.run"
     _samples_only = True
+    _announces_bundles = False
+    _tell = staticmethod(_warn)
+
+
+class _TorchTracker(_Quiet, MemoryTracker):
 
     def __init__(self, index: int, start_metadata: dict[str, Any], **options: Any) -> None:
         self._start_metadata = start_metadata
@@ -73,9 +87,7 @@ class _TorchTracker(MemoryTracker):
 def _jax_tracker(index: int, start_metadata: dict[str, Any], **options: Any) -> Any:
     from .jax.tracker import MemoryTracker as JaxMemoryTracker
 
-    class JaxTracker(JaxMemoryTracker):
-        session_source = "stormlog.run"
-        _samples_only = True
+    class JaxTracker(_Quiet, JaxMemoryTracker):
         _start_metadata = start_metadata
 
     return JaxTracker(
@@ -100,8 +112,27 @@ def start() -> None:
 
 
 def _is_launcher() -> bool:
-    words = [Path(word).name for word in sys.orig_argv[1:4]]
-    return "RANK" not in os.environ and any(word in _LAUNCHERS for word in words)
+    return "RANK" not in os.environ and _program() in _LAUNCHERS
+
+
+def _program() -> str | None:
+    """The name of the script or module that the interpreter runs; None for code of ``-c``.
+    ``sys.argv`` does not tell: the program may have changed it."""
+    words = iter(sys.orig_argv[1:])
+    for word in words:
+        if word == "--check-hash-based-pycs":
+            next(words, None)
+        elif word == "-" or not word.startswith("-"):
+            return Path(word).name
+        elif not word.startswith("--"):
+            # The first option of the word that takes a value; its value is the rest of the word, or
+            # the next word.
+            position = next((at for at, letter in enumerate(word) if letter in "mcWX"), None)
+            if position is not None:
+                value = word[position + 1 :] or next(words, None)
+                if word[position] in "mc":
+                    return value if word[position] == "m" else None
+    return None
 
 
 class _Recording:
@@ -361,9 +392,3 @@ def _jax_devices() -> list[int]:
     except Exception:
         # The module is still being imported, or no longer has this function.
         return []
-
-
-def _warn(text: str) -> None:
-    # The program may have closed the stream.
-    with suppress(Exception):
-        sys.stderr.write(f"stormlog: {text}\n")

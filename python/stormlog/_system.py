@@ -23,7 +23,7 @@ def system_info() -> dict[str, Any]:
         "platform": platform.system(),
         "architecture": platform.machine(),
         "python_version": sys.version,
-        "torch_available": torch is not None or is_installed("torch"),
+        "torch_available": is_installed("torch"),
         **_torch_info(torch),
         "cpu_count": os.cpu_count(),
         "cpu_count_logical": os.cpu_count(),

@@ -43,9 +43,12 @@ class RecorderOwner:
     """Owns the recorder of a tracker."""
 
     def __init__(
-        self, new_recorder: Callable[[], _core.Recorder], sink_dir: os.PathLike[str] | None = None
+        self,
+        new_recorder: Callable[[], _core.Recorder],
+        tell: Callable[[str], None],
+        sink_dir: os.PathLike[str] | None = None,
     ) -> None:
-        self._new_recorder = new_recorder
+        self._new_recorder, self._tell = new_recorder, tell
         self._sink_dir = None if sink_dir is None else os.path.realpath(sink_dir)
         self.core = new_recorder()
         self._steps: _steps.StepRegistration | None = None
@@ -96,9 +99,9 @@ class RecorderOwner:
             )
 
     def tell_notices(self) -> None:
-        """Log the messages of the sink."""
+        """Pass the messages of the sink on."""
         for notice in self.core.take_notices():
-            logger.warning("%s", notice)
+            self._tell(notice)
 
     def leave_behind(self) -> None:
         """In a forked child, make a new recorder and leave the parent's recorder unused."""
@@ -132,12 +135,18 @@ def _after_fork_in_child() -> None:
         owner.leave_behind()
 
 
+def _log(text: str) -> None:
+    logger.warning("%s", text)
+
+
 class RecordedTracker:
     """The part of a tracker that is the same for all kinds of memory."""
 
     session_source = "stormlog.tracker"
     # Whether events are left out that only repeat the samples.
     _samples_only = False
+    # Takes the messages of the sink.
+    _tell: Callable[[str], None] = staticmethod(_log)
     # Metadata of the first event of a session.
     _start_metadata: dict[str, Any] | None = None
     sampling_interval: float
@@ -181,7 +190,9 @@ class RecordedTracker:
         hear = None if listener is None else _weakly(listener)
         sink_dir = None if telemetry_sink_config is None else telemetry_sink_config.root_dir
         self._alert_process = None if alert is None else _alerts_to(alert, sink_dir)
-        self._owner = RecorderOwner(lambda: _core.Recorder(options, collector, hear), sink_dir)
+        self._owner = RecorderOwner(
+            lambda: _core.Recorder(options, collector, hear), type(self)._tell, sink_dir
+        )
 
     @property
     def is_tracking(self) -> bool:

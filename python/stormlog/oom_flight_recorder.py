@@ -84,7 +84,7 @@ class OOMFlightRecorder:
         """
         if not self.config.enabled:
             return None
-        return self.dump_events(
+        path = self.dump_events(
             self._events,
             reason=reason,
             exception=exception_facts(exception),
@@ -93,6 +93,8 @@ class OOMFlightRecorder:
             metadata=metadata,
             session_summary=session_summary,
         )
+        announce(path)
+        return path
 
     def dump_events(
         self,
@@ -128,22 +130,28 @@ class OOMFlightRecorder:
             }
         )
         _core.prune_oom_bundles(root, self.config.max_dumps, self.config.max_total_mb)
-        logger.warning("OOM flight recorder dump saved to: %s", path)
         return str(path)
+
+
+def announce(path: str) -> None:
+    """Log where a bundle is."""
+    logger.warning("OOM flight recorder dump saved to: %s", path)
 
 
 def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
     """Whether an exception means that memory ran out, by its type or its text."""
-    reason = oom_reason(exc, is_legacy=True)
+    reason = _core.classify_oom_legacy(*exception_facts(exc), _is_torch_oom(exc))
     return OOMExceptionClassification(reason is not None, reason)
 
 
-def oom_reason(exc: BaseException, *, is_legacy: bool = False) -> str | None:
-    """The reason to record if the memory of a device ran out; with ``is_legacy``, only for the
-    exceptions that stormlog 0.3.9 knows."""
+def oom_reason(exc: BaseException) -> str | None:
+    """The reason to record if the memory of a device ran out."""
+    return _core.classify_oom(*exception_facts(exc), _is_torch_oom(exc))
+
+
+def _is_torch_oom(exc: BaseException) -> bool:
     torch_type = getattr(getattr(loaded_torch(), "cuda", None), "OutOfMemoryError", None)
-    is_torch_oom = isinstance(torch_type, type) and isinstance(exc, torch_type)
-    return _core.classify_oom(*exception_facts(exc), is_torch_oom, is_legacy)
+    return isinstance(torch_type, type) and isinstance(exc, torch_type)
 
 
 def exception_facts(exception: BaseException) -> tuple[str, str, str]:

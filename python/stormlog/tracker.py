@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from .cuda_native_debug import (
 )
 from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
 from .errors import InvalidValueError
+from .oom_flight_recorder import oom_reason
 from .utils import format_bytes, get_gpu_info
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ __all__ = ["MemoryTracker", "MemoryWatchdog", "TrackingEvent"]
 logger = logging.getLogger(__name__)
 
 _TORCH_OOM = ("OutOfMemoryError", "torch")
-# The exception for an error that PyTorch's observer reported reaches the program within this time.
-_ANNOUNCED_FOR_S = 60.0
+_TORCH_REASON = "torch.cuda.OutOfMemoryError"
+# PyTorch's messages give sizes with two decimals: "1.00 MiB".
+_ROUNDING = 0.01
 
 
 @dataclass
@@ -121,7 +124,9 @@ class MemoryTracker(BundlingTracker):
         self.enable_native_cuda_history = enable_native_cuda_history
         self.native_history_max_entries = native_history_max_entries
         self.alert_callbacks: list[Callable[[TrackingEvent], None]] = []
-        self._announced_oom: tuple[str, float] | None = None
+        # The bundle of the last error that PyTorch's observer reported, and the bytes that were
+        # requested.
+        self._announced_oom: tuple[str, int] | None = None
         self._records_history = False
         bundle_events = self._set_up_bundles(
             enabled=enable_oom_flight_recorder,
@@ -264,9 +269,29 @@ class MemoryTracker(BundlingTracker):
             facts["cause"] = _oom_cause.of_allocation(f"cuda:{device}")
         except Exception as error:
             logger.debug("cannot inspect the out-of-memory error: %s", error)
-        reason = "torch.cuda.OutOfMemoryError"
-        path = super()._bundle(reason, (*_TORCH_OOM, message), "allocator", facts)
-        self._announced_oom = (path, time.monotonic())
+        path = super()._bundle(_TORCH_REASON, (*_TORCH_OOM, message), "allocator", facts)
+        self._announced_oom = (path, requested)
+
+    def _has_announced(self, error: BaseException) -> bool:
+        return self._announced_bundle(oom_reason(error), str(error)) is not None
+
+    def _announced_bundle(self, reason: str | None, message: str) -> str | None:
+        """The bundle that was written when PyTorch's observer reported an error."""
+        if self._announced_oom is None or reason != _TORCH_REASON:
+            return None
+        path, requested = self._announced_oom
+        stated = _core.requested_bytes(message)
+        is_same = stated is None or math.isclose(stated, requested, rel_tol=_ROUNDING)
+        return path if is_same else None
+
+    def _is_on_current_device(self) -> bool:
+        index = getattr(self.device, "index", None)
+        if index is None:
+            return True
+        try:
+            return bool(require_torch().cuda.current_device() == index)
+        except Exception:
+            return True
 
     def _bundle(
         self,
@@ -276,12 +301,13 @@ class MemoryTracker(BundlingTracker):
         metadata: dict[str, Any] | None,
         error: BaseException | None = None,
     ) -> str:
-        announced, self._announced_oom = self._announced_oom, None
-        if announced is not None and time.monotonic() - announced[1] < _ANNOUNCED_FOR_S:
+        announced = self._announced_bundle(reason, exception[2])
+        if announced is not None:
             # The observer has already written this bundle; now the details from the program are
             # added.
-            _core.amend_oom_bundle(announced[0], exception, context, metadata or {})
-            return announced[0]
+            self._announced_oom = None
+            _core.amend_oom_bundle(announced, exception, context, metadata or {})
+            return announced
         return super()._bundle(reason, exception, context, metadata, error)
 
     def _device_name(self) -> str | None:

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from conftest import FAKE_TORCH
+from stormlog import _oom_hooks
 from stormlog.device_collectors import (
     CudaDeviceCollector,
     DeviceMemoryCollector,
@@ -174,6 +175,66 @@ def test_an_oom_leaves_a_bundle_without_any_code(torch: ModuleType, tmp_path: Pa
     assert metadata["exception_message"].startswith("CUDA out of memory. Tried to allocate 8.00 GiB")
     assert "hunter2" not in text
     assert tracker.last_oom_dump_path == str(bundles[1])
+
+
+def recorded(tracker: MemoryTracker) -> int:
+    """The number of out-of-memory errors that a tracker has recorded."""
+    return len(tracker.get_events("error"))
+
+
+def test_an_uncaught_oom_is_recorded_for_its_device_only(
+    torch: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    trackers = [
+        MemoryTracker(
+            device=f"cuda:{index}",
+            enable_oom_flight_recorder=True,
+            oom_dump_dir=str(tmp_path / str(index)),
+        )
+        for index in range(3)
+    ]
+    with trackers[0], trackers[1], trackers[2]:
+        try:
+            torch.run_out_of_memory()
+        except torch.OutOfMemoryError as error:
+            _oom_hooks._on_uncaught(error)
+        assert [recorded(tracker) for tracker in trackers] == [1, 0, 0]
+        # No framework has said of which device these are.
+        _oom_hooks._on_uncaught(RuntimeError("CUDA error: out of memory"))
+        assert [recorded(tracker) for tracker in trackers] == [1, 1, 0]
+        _oom_hooks._on_uncaught(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"))
+        assert [recorded(tracker) for tracker in trackers] == [1, 1, 0]
+
+
+def test_an_error_of_another_library_is_not_the_one_that_was_caught_before(
+    torch: ModuleType, tmp_path: Path
+) -> None:
+    with MemoryTracker(enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path)) as tracker:
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.run_out_of_memory()
+        _oom_hooks._on_uncaught(RuntimeError("CUDA error: out of memory"))
+        assert recorded(tracker) == 2
+        # PyTorch's own error of another size is not the one that was announced.
+        error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.00 GiB.")
+        tracker.handle_exception(error)
+        assert recorded(tracker) == 3
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_an_error_that_ends_a_block_and_the_program_is_recorded_once(
+    torch: ModuleType, tmp_path: Path
+) -> None:
+    with MemoryTracker(enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path)) as tracker:
+        try:
+            with tracker.capture_oom("step 7"):
+                torch.run_out_of_memory()
+        except torch.OutOfMemoryError as error:
+            _oom_hooks._on_uncaught(error)
+        assert recorded(tracker) == 1
+    (bundle,) = tmp_path.iterdir()
+    assert json.loads((bundle / "metadata.json").read_text())["context"] == "step 7"
 
 
 def test_an_uncaught_oom_leaves_a_bundle_and_no_environment(tmp_path: Path) -> None:

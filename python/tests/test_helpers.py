@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from conftest import FAKE_TORCH
 
 from stormlog import _system, utils
+from stormlog._installed import is_installed
 
 MIB = 1 << 20
 
@@ -165,3 +167,14 @@ def test_a_folder_is_no_installed_package(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(str(tmp_path))
     assert find_spec("torch") is not None
     assert not _system.system_info()["torch_available"]
+
+
+def test_a_folder_that_was_imported_is_no_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stored_runs").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "stored_runs", importlib.import_module("stored_runs"))
+    assert not is_installed("stored_runs")
+    monkeypatch.setitem(sys.modules, "made", ModuleType("made"))
+    assert is_installed("made") and is_installed("json")

@@ -175,6 +175,12 @@ def test_an_error_of_a_device_is_reported_once() -> None:
         def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
             raise AssertionError("this is no error of PyTorch's allocator")
 
+        def _has_announced(self, error: BaseException, /) -> bool:
+            return False
+
+        def _is_on_current_device(self) -> bool:
+            return True
+
     tracker, other = Tracker("jax"), Tracker("cuda")
     error = RuntimeError("RESOURCE_EXHAUSTED: out of memory")
     _oom_hooks.watch(other)

@@ -69,16 +69,23 @@ def run_out(torch: ModuleType, folder: Path, outputs: list[Any]) -> dict[str, An
     return dict(cause)
 
 
+def train(torch: ModuleType, folder: Path) -> dict[str, Any]:
+    # Without an `assert`, for which pytest calls `locals()`.
+    model, outputs = a_model(torch), [an_output(torch, number) for number in range(4)]
+    cause = run_out(torch, folder, outputs)
+    del model
+    return cause
+
+
 def test_a_caught_error_names_its_line_and_the_holders(torch: ModuleType, tmp_path: Path) -> None:
     torch.STATE["allocated"] = 50 * MIB
-    model, outputs = a_model(torch), [an_output(torch, number) for number in range(4)]
-    cause = run_out(torch, tmp_path / "dumps", outputs)
+    cause = train(torch, tmp_path / "dumps")
     assert cause["site"]["file"] == __file__
     assert cause["site"]["function"] == "train_step"
     assert cause["site"]["source"] == "torch.run_out_of_memory(3 << 30)"
     assert cause["operation"] == "run_out_of_memory"
     calls = [call["function"] for call in cause["call_path"]]
-    assert calls[:2] == ["run_out", "test_a_caught_error_names_its_line_and_the_holders"]
+    assert calls[:2] == ["run_out", "train"]
     assert cause["allocated_bytes"] == 50 * MIB
     assert cause["categories"] == {
         "parameters": 20 * MIB,
@@ -87,12 +94,11 @@ def test_a_caught_error_names_its_line_and_the_holders(torch: ModuleType, tmp_pa
         "unnamed": 2 * MIB,
     }
     holders = {one["category"]: one for one in cause["holders"]}
-    assert holders["parameters"]["holder"].startswith("local `model` in `test_a_caught_error")
-    assert holders["parameters"]["largest"].startswith("model[0].weight in test_a_caught_error")
+    assert holders["parameters"]["holder"].startswith("local `model` in `train`")
+    assert holders["parameters"]["largest"].startswith("model[0].weight in train")
     assert holders["gradients"]["largest"].startswith("model[0].weight.grad in ")
     assert (holders["other_named"]["bytes"], holders["other_named"]["storages"]) == (8 * MIB, 4)
     assert holders["other_named"]["holder"].startswith("local `outputs` in ")
-    del model
 
 
 def test_an_inspection_keeps_nothing_alive(torch: ModuleType, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from conftest import FAKE_TORCH
 from test_capture_commands import WORK, only_session, program, run
+from stormlog import _run
 from waiting import FOR_PROGRAMS, PATIENCE_S, recorded_since, wait_until
 
 MIB = 1 << 20
@@ -111,6 +112,30 @@ def test_nothing_is_recorded_when_it_is_switched_off(tmp_path: Path) -> None:
     result = record(tmp_path / "out", sys.executable, "-c", code, env=environment)
     assert (result.stdout, result.returncode) == ("False\n", 0)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "is_launcher"),
+    [
+        ("/usr/bin/torchrun --nproc-per-node 2 train.py", True),
+        ("-m torch.distributed.run train.py", True),
+        ("-X dev -W ignore -u /usr/bin/torchrun train.py", True),
+        ("-Wignore -Xdev -um torch.distributed.run train.py", True),
+        ("--check-hash-based-pycs always -mdeepspeed train.py", True),
+        ("train.py --strategy deepspeed", False),
+        ("train.py torchrun", False),
+        ("-m train accelerate", False),
+        ("-c pass torchrun", False),
+        ("- torchrun", False),
+        ("", False),
+    ],
+)
+def test_only_the_program_itself_is_judged_as_a_launcher(
+    monkeypatch: pytest.MonkeyPatch, words: str, is_launcher: bool
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr(sys, "orig_argv", ["python", *words.split()])
+    assert _run._is_launcher() is is_launcher
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -277,6 +302,21 @@ def test_each_rank_gets_a_sink_for_its_device(tmp_path: Path) -> None:
     assert session.events[0].metadata["run_id"] == host["id"]
 
 
+def test_an_error_of_a_ranks_device_is_recorded_once(tmp_path: Path) -> None:
+    script, out = tmp_path / "train.py", tmp_path / "out"
+    script.write_text(
+        f"{FOR_PROGRAMS}import os, sys, torch\n{WAIT_FOR_DEVICE}"
+        "if os.environ['RANK'] == '1':\n    torch.run_out_of_memory()\n"
+    )
+    one = f"RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 {sys.executable} {script} {out}/rank-000$r"
+    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
+    command = ("sh", "-c", f"for r in 0 1; do {one} & done; wait")
+    assert record(out, *command, env=environment).returncode == 0
+    (bundle,) = out.rglob("oom_dump_*")
+    assert bundle.parent == out / "rank-0001" / "oom_dumps"
+    assert not of_type(host_events(out), "error")
+
+
 WAIT_FOR_DEVICE = "wait_for_events(sys.argv[1], 20)\n"
 
 
@@ -316,6 +356,27 @@ def test_the_device_is_recorded_beside_the_host(tmp_path: Path) -> None:
     # Host memory goes on, and stormlog 0.3.9 does not find it.
     assert levels([event for event in only_session(out / "host").events])
     assert not list(out.rglob("host/*.jsonl")) and not (out / "host" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("is_caught", [True, False])
+def test_an_error_of_device_memory_leaves_the_output_as_it_is(
+    tmp_path: Path, is_caught: bool
+) -> None:
+    script, out = tmp_path / "train.py", tmp_path / "out"
+    script.write_text(
+        f"{FOR_PROGRAMS}import sys, torch\n"
+        "if len(sys.argv) > 1:\n    wait_for_events(sys.argv[1], 3)\n"
+        "try:\n    torch.run_out_of_memory()\n"
+        f"except torch.OutOfMemoryError:\n    {'print(1)' if is_caught else 'raise'}\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
+    plain = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment
+    )
+    program = (sys.executable, script, out)
+    quiet = run("run", "-q", "--dir", out, "--interval", "0.02", "--", *program, env=environment)
+    assert (quiet.stdout, quiet.stderr) == (plain.stdout, plain.stderr)
+    assert len(list((out / "oom_dumps").iterdir())) == 1
 
 
 def test_a_python_without_the_package_is_recorded_too(tmp_path: Path) -> None:

@@ -1,4 +1,12 @@
-//! Decides which events count as alerts and as out-of-memory errors.
+//! Decides which events count as alerts and as out-of-memory errors, and which exceptions mean that
+//! memory ran out.
+
+mod exception;
+
+pub use exception::{
+    ExceptionFacts, ExhaustedMemory, device_oom_reason, exhausted_memory, legacy_oom_reason,
+    oom_reason,
+};
 
 use crate::event_type::EventType;
 use crate::label::normalize_text;

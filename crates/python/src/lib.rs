@@ -96,9 +96,9 @@ mod _core {
         },
         load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths},
         oom::{
-            amend_oom_bundle, attach_history_to_oom_bundle, classify_oom, launcher_is_incomplete,
-            machine_memory, nvml_gpus, process_sizes, prune_oom_bundles, requested_bytes,
-            retry_delay_s, write_oom_bundle,
+            amend_oom_bundle, attach_history_to_oom_bundle, classify_oom, classify_oom_legacy,
+            launcher_is_incomplete, machine_memory, nvml_gpus, process_sizes, prune_oom_bundles,
+            requested_bytes, retry_delay_s, write_oom_bundle,
         },
         phase_stacks::PhaseStacks,
         phases::{PhaseReplay, attribute_phase, merge_phases, phase_boundary, phase_label},

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
 use stormlog_capture::collect::{health, host, nvml};
-use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
+use stormlog_capture::oom::{self, Dump, Retention};
+use stormlog_format::classify::{ExceptionFacts, device_oom_reason, legacy_oom_reason};
 use stormlog_format::{Map, SessionSummary, Text};
 
 use crate::convert::{Objects, text_from_python};
@@ -14,27 +15,36 @@ use crate::errors::invalid_session;
 use crate::recorder::{os_error, whole_map};
 
 /// If an exception means that the memory of a device ran out, the reason to record in the OOM
-/// bundle, such as `torch.cuda.OutOfMemoryError`; `None` for other exceptions. With `is_legacy`,
-/// only the exceptions that stormlog 0.3.9 knows have a reason.
+/// bundle, such as `torch.cuda.OutOfMemoryError`; `None` for other exceptions.
 #[pyfunction]
 pub(crate) fn classify_oom(
     class: String,
     module: String,
     message: String,
     is_torch_oom: bool,
-    is_legacy: bool,
 ) -> Option<String> {
-    let facts = ExceptionFacts {
+    device_oom_reason(&ExceptionFacts {
         class,
         module,
         message,
         is_torch_oom,
-    };
-    if is_legacy {
-        oom::classify(&facts)
-    } else {
-        oom::classify_device(&facts)
-    }
+    })
+}
+
+/// The same as [`classify_oom`] by the rules of stormlog 0.3.9.
+#[pyfunction]
+pub(crate) fn classify_oom_legacy(
+    class: String,
+    module: String,
+    message: String,
+    is_torch_oom: bool,
+) -> Option<String> {
+    legacy_oom_reason(&ExceptionFacts {
+        class,
+        module,
+        message,
+        is_torch_oom,
+    })
 }
 
 /// The number of bytes that a failed allocation requested, if the message contains it.

@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use stormlog_capture::oom::{ExhaustedMemory, exhausted_memory};
+use stormlog_format::classify::{ExhaustedMemory, exhausted_memory};
 
 /// A callable that the interpreter calls for every exception that is raised; to be fast, it checks
 /// the type, and the text only for a `RuntimeError`.

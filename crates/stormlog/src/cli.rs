@@ -42,7 +42,7 @@ use std::io::IsTerminal;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub(crate) use flight::FlightRecorder;
+pub(crate) use flight::{FlightRecorder, processes_with_bundles};
 pub(crate) use rank_filter::RankFilter;
 pub(crate) use run_files::write_whole;
 

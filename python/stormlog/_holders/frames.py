@@ -2,10 +2,11 @@
 
 Before Python 3.13, ``frame.f_locals`` copies the variables into a dictionary that the frame keeps,
 so every object in it lives as long as the frame. Python 3.12 can read one variable at a time. In
-older versions the copy is made, read and emptied immediately. The memory of the frame must not be
-read instead: other threads run whenever the interpreter switches to them, and the memory of their
-frames changes meanwhile. The methods for Python 3.12 and older are checked once on a frame with
-known variables; if the check fails, locals are not searched.
+older versions the copy is made, read and emptied immediately. ``locals()`` returns the same
+dictionary to the program, so the variables of functions that may call it are not read. The memory of
+the frame must not be read instead: other threads run whenever the interpreter switches to them, and
+the memory of their frames changes meanwhile. The methods for Python 3.12 and older are checked once
+on a frame with known variables; if the check fails, locals are not searched.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ Variables = list[tuple[str, Any]]
 
 # The references to the dictionary: the frame's, ours, and that of the call that counts them.
 _REFERENCES = 3
+# The names with which a function gets the dictionary of its own variables, or stores into it.
+_GETTERS = frozenset({"locals", "vars", "eval", "exec", "f_locals"})
 # CO_OPTIMIZED: the flag of code objects whose variables are not in a dictionary.
 _OPTIMIZED = 0x1
 
@@ -53,8 +56,9 @@ def _through_api(frame: FrameType) -> Variables:
 
 
 def _through_copy(frame: FrameType) -> Variables:
-    if frame.f_trace is not None:
-        # While a frame is traced, the interpreter writes the copy back into the variables.
+    # While a frame is traced, the interpreter writes the copy back into the variables. If the
+    # program has the dictionary, reading would add variables to it and keep their values alive.
+    if frame.f_trace is not None or not _GETTERS.isdisjoint(frame.f_code.co_names):
         return []
     copy = frame.f_locals
     found = list(copy.items())

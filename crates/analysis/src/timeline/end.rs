@@ -299,18 +299,18 @@ pub(crate) fn is_over(error_ns: i64, last_sample_ns: i64) -> bool {
     last_sample_ns.saturating_sub(error_ns) <= LAST_BREATH_NS
 }
 
-/// Whether the text of an exception describes an out-of-memory error.
+/// Whether an exception, given as its type and the first line of its message, is an out-of-memory
+/// error.
 fn is_about_memory(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    [
-        "outofmemory",
-        "out of memory",
-        "memoryerror",
-        "resource_exhausted",
-        "can't allocate memory",
-    ]
-    .iter()
-    .any(|words| text.contains(words))
+    let (kind, message) = text.split_once(": ").unwrap_or((text, ""));
+    let (module, class) = kind.rsplit_once('.').unwrap_or(("", kind));
+    let facts = classify::ExceptionFacts {
+        class: class.to_owned(),
+        module: module.to_owned(),
+        message: message.to_owned(),
+        is_torch_oom: false,
+    };
+    classify::oom_reason(&facts).is_some()
 }
 
 fn recorded_end(metadata: &Map) -> Option<End> {
@@ -365,4 +365,30 @@ fn exception(metadata: &Map) -> Option<End> {
         },
         place,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_about_memory;
+
+    #[test]
+    fn exceptions_that_the_recorder_takes_for_oom_errors_are_about_memory() {
+        for text in [
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB.",
+            "tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM",
+            "RuntimeError: std::bad_alloc",
+            "RuntimeError: RESOURCE_EXHAUSTED: Attempting to allocate 3.91G.",
+            "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 GiB",
+            "MemoryError",
+        ] {
+            assert!(is_about_memory(text), "{text}");
+        }
+        for text in [
+            "ValueError: too many values",
+            "RuntimeError: RESOURCE_EXHAUSTED: Shared memory size limit exceeded",
+            "google.api_core.exceptions.ResourceExhausted: 429 Resource exhausted.",
+        ] {
+            assert!(!is_about_memory(text), "{text}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 use std::fs;
 
-use stormlog_capture::oom::{Dump, ExceptionFacts, Retention, classify, prune, write};
+use stormlog_capture::oom::{Dump, Retention, prune, write};
 use stormlog_format::Map;
 use stormlog_format::json::parse;
 
@@ -82,25 +82,4 @@ fn of_bundles_of_one_moment_the_last_ones_stay() {
         .collect();
     left.sort();
     assert_eq!(left, ["oom_dump_S_7_cuda_10", "oom_dump_S_7_cuda_11"]);
-}
-
-#[test]
-fn only_what_ran_out_of_memory_counts() {
-    let reason = |class: &str, module: &str, message: &str| {
-        classify(&ExceptionFacts {
-            class: class.into(),
-            module: module.into(),
-            message: message.into(),
-            is_torch_oom: false,
-        })
-    };
-    assert_eq!(reason("RuntimeError", "builtins", "the room is full"), None);
-    assert_eq!(
-        reason("OutOfMemoryError", "torch", "").as_deref(),
-        Some("torch.cuda.OutOfMemoryError")
-    );
-    assert_eq!(
-        reason("RuntimeError", "builtins", "HIP Out Of Memory").as_deref(),
-        Some("message_pattern:out of memory")
-    );
 }

@@ -5,11 +5,13 @@
 //! the kernel kills a process of this control group because memory ran out. Out-of-memory errors
 //! that only PyTorch sees are recorded by `stormlog run`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
-use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
+use stormlog_capture::oom::{self, Dump, Retention};
 use stormlog_capture::record::Recorder;
+use stormlog_format::classify::{ExceptionFacts, legacy_oom_reason, oom_reason};
 use stormlog_format::{Map, Text, Value};
 
 use crate::watched::Exception;
@@ -84,11 +86,12 @@ pub(crate) struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Creates a flight recorder for the host memory of a program under `stormlog run`.
-    pub(crate) fn of_host(root: PathBuf, retention: Retention) -> Self {
+    /// Creates a flight recorder for the host memory of a program under `stormlog run`, whose
+    /// recording is in the folder `run`.
+    pub(crate) fn of_host(run: &Path, retention: Retention) -> Self {
         let roots = Roots::default();
         Self {
-            root,
+            root: run.join(BUNDLES),
             retention,
             backend: "cpu".into(),
             command: "stormlog run",
@@ -100,25 +103,17 @@ impl FlightRecorder {
         }
     }
 
-    /// Writes a bundle when the exception that ended a process is an out-of-memory error, unless
-    /// the process has already written a bundle.
+    /// Writes a bundle when the exception that ended a process is an out-of-memory error.
     pub(crate) fn of_exception(
         &mut self,
         recorder: &Recorder,
         exception: &Exception,
     ) -> anyhow::Result<Option<PathBuf>> {
-        let pid = format!("_{}_", exception.pid);
-        let names = std::fs::read_dir(&self.root)
-            .into_iter()
-            .flatten()
-            .flatten();
-        let mut names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        if names.any(|name| name.starts_with("oom_dump_") && name.contains(&pid)) {
-            return Ok(None);
-        }
+        let facts = exception.facts();
         self.dump(
             recorder,
-            &exception.facts(),
+            oom_reason(&facts),
+            &facts,
             "uncaught exception",
             exception.pid,
             exception.failed_request(),
@@ -162,7 +157,15 @@ impl FlightRecorder {
             is_torch_oom: false,
         };
         let pid = std::process::id();
-        self.dump(recorder, &exception, "control group", pid, Map::new())
+        let reason = legacy_oom_reason(&exception);
+        self.dump(
+            recorder,
+            reason,
+            &exception,
+            "control group",
+            pid,
+            Map::new(),
+        )
     }
 
     /// The folder of the last bundle that was written; `None` if none was written.
@@ -184,18 +187,22 @@ impl FlightRecorder {
             is_torch_oom: false,
         };
         let pid = std::process::id();
-        self.dump(recorder, &exception, self.command, pid, Map::new())
+        // The error is our own, so only its text tells what failed.
+        let reason = legacy_oom_reason(&exception);
+        self.dump(recorder, reason, &exception, self.command, pid, Map::new())
     }
 
+    /// Writes a bundle if there is a `reason`.
     fn dump(
         &mut self,
         recorder: &Recorder,
+        reason: Option<String>,
         exception: &ExceptionFacts,
         context: &str,
         pid: u32,
         request: Map,
     ) -> anyhow::Result<Option<PathBuf>> {
-        let Some(reason) = oom::classify_any(exception) else {
+        let Some(reason) = reason else {
             return Ok(None);
         };
         let mut custom_metadata = facts(recorder);
@@ -219,7 +226,7 @@ impl FlightRecorder {
             pid,
             cwd: std::env::current_dir().unwrap_or_default(),
         };
-        let stamp = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+        let stamp = stamp(now);
         let created = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let path = oom::write(&self.root, dump, &stamp, &created, self.written)?;
         oom::prune(&self.root, self.retention);
@@ -239,6 +246,46 @@ impl FlightRecorder {
         map.insert("memory_limit", bytes(limit));
         map
     }
+}
+
+/// The name of the folder of bundles in the folder of a recording.
+const BUNDLES: &str = "oom_dumps";
+
+/// How deep below the folder of a run the folders of bundles are: `rank-0001/gpu-1/oom_dumps`.
+const DEEPEST: usize = 2;
+
+/// A time as the names of bundles contain it.
+fn stamp(time: jiff::Timestamp) -> String {
+    time.strftime("%Y%m%dT%H%M%SZ").to_string()
+}
+
+/// The ids of the processes of a run that have written bundles themselves since `start`. Older
+/// bundles belong to an earlier run in the same folder, whose processes may have had the same ids.
+pub(crate) fn processes_with_bundles(run: &Path, start: jiff::Timestamp) -> HashSet<u32> {
+    let start = stamp(start);
+    let mut folders = vec![run.to_path_buf()];
+    let mut found = HashSet::new();
+    for depth in 0..=DEEPEST {
+        for folder in std::mem::take(&mut folders) {
+            for name in directories(&folder.join(BUNDLES)) {
+                let mut parts = name.split('_').skip(2);
+                let is_of_run = parts.next().is_some_and(|stamp| stamp >= start.as_str());
+                let pid = parts.next().and_then(|pid| pid.parse::<u32>().ok());
+                found.extend(pid.filter(|_| is_of_run && name.starts_with("oom_dump_")));
+            }
+            if depth < DEEPEST {
+                folders.extend(directories(&folder).map(|name| folder.join(name)));
+            }
+        }
+    }
+    found
+}
+
+/// The names of the folders in a folder, without links.
+fn directories(folder: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
 /// The statistics of the recorder for the bundle, with the key names that the trackers of stormlog
@@ -351,6 +398,28 @@ mod tests {
         write(&roots.sys, "fs/cgroup/job/memory.events", "oom_kill 4\n");
         let second = flight.look(&recorder).unwrap().unwrap();
         assert!(second.exists() && !first.exists());
+    }
+
+    #[test]
+    fn the_bundles_of_all_processes_of_a_run_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path();
+        for bundle in [
+            "oom_dumps/oom_dump_20261118T100000Z_1_cuda_1",
+            "rank-0001/oom_dumps/oom_dump_20261118T100001Z_2_cuda_1",
+            "pid-3/oom_dumps/oom_dump_20261118T110000Z_3_jax_1",
+            "rank-0001/gpu-1/oom_dumps/oom_dump_20261118T110000Z_4_cuda_1",
+            // Of an earlier run in the same folder, and no bundles.
+            "oom_dumps/oom_dump_20261118T095959Z_5_cuda_6",
+            "oom_dumps/other_dump_20261118T110000Z_7_cuda_1",
+            "oom_dumps/oom_dump",
+        ] {
+            fs::create_dir_all(run.join(bundle)).unwrap();
+        }
+        std::os::unix::fs::symlink(run, run.join("link")).unwrap();
+        let start = "2026-11-18T10:00:00.5Z".parse().unwrap();
+        let found = processes_with_bundles(run, start);
+        assert_eq!(found, HashSet::from([1, 2, 3, 4]));
     }
 
     #[test]

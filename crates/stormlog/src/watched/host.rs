@@ -8,7 +8,7 @@ use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::oom::Retention;
 use stormlog_capture::record::{Detail, Recorder, StartError};
 use stormlog_capture::store::{SinkConfig, Thinning};
-use stormlog_format::classify::KERNEL_OOM_KILL;
+use stormlog_format::classify::{KERNEL_OOM_KILL, device_oom_reason};
 use stormlog_format::{
     DistributedIdentity, EventType, Map, SessionStatus, SinkNames, Value, metadata_keys,
     session_sources,
@@ -16,7 +16,7 @@ use stormlog_format::{
 
 use super::inspect::Inspections;
 use super::{Ended, Exception, Plan, free_name};
-use crate::cli::FlightRecorder;
+use crate::cli::{FlightRecorder, processes_with_bundles};
 use crate::recording::{Capture, MAX_EVENTS};
 
 /// How many of the last events are saved in the OOM bundle that is written when host memory runs
@@ -29,6 +29,7 @@ const WAITING_LEVELS: usize = 64;
 
 pub(super) struct HostRecording {
     recorder: Arc<Recorder>,
+    started: jiff::Timestamp,
     inspections: Option<Inspections>,
 }
 
@@ -40,6 +41,7 @@ impl HostRecording {
         inbox: &Path,
         start_metadata: Map,
     ) -> Result<Self, StartError> {
+        let started = jiff::Timestamp::now();
         let name = if identity.world_size > 1 {
             format!("host-rank-{:04}", identity.rank)
         } else {
@@ -71,6 +73,7 @@ impl HostRecording {
         let inspections = Inspections::start(levels, inbox.to_path_buf(), recorder.clone());
         Ok(Self {
             recorder,
+            started,
             inspections: inspections.ok(),
         })
     }
@@ -96,10 +99,15 @@ impl HostRecording {
                 metadata,
             );
         }
-        let mut bundles = FlightRecorder::of_host(root.join("oom_dumps"), Retention::default());
-        for exception in exceptions {
-            // `of_exception` writes no bundle if the device recorder inside the process has already
-            // written one.
+        let mut bundles = FlightRecorder::of_host(root, Retention::default());
+        // The device recorders inside these processes have written bundles already, but none for
+        // errors of host memory.
+        let recorded = processes_with_bundles(root, self.started);
+        for exception in exceptions.iter().filter(|one| !one.is_of_child()) {
+            let is_of_device = device_oom_reason(&exception.facts()).is_some();
+            if is_of_device && recorded.contains(&exception.pid) {
+                continue;
+            }
             let written = bundles.of_exception(&self.recorder, exception);
             if let Err(error) = written {
                 warn(&format!(

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use stormlog_capture::collect::mappings::Mappings;
 use stormlog_capture::collect::rising::Rising;
 use stormlog_capture::collect::tree::Levels;
-use stormlog_capture::oom::classify_any;
 use stormlog_capture::record::Recorder;
 use stormlog_capture::record::clock::now_ns;
+use stormlog_format::classify::oom_reason;
 use stormlog_format::json::map_of;
 use stormlog_format::{Map, Value};
 
@@ -274,7 +274,7 @@ impl Work {
                 continue;
             }
             let _ = fs::remove_file(path);
-            if let Some(reason) = classify_any(&error.facts()) {
+            if let Some(reason) = oom_reason(&error.facts()) {
                 let mut request = error.failed_request();
                 request.insert("caught", Value::Bool(true));
                 self.recorder.record_oom(&reason, request);
