@@ -19,9 +19,9 @@ TARGET = ROOT / "docs" / "api.md"
 HEAD = """# The Python API
 
 Made from the package's sources by `python docs/make_api.py`; do not edit. `gpumemprof.x` is
-`stormlog.x`, and `tfmemprof.x` is `stormlog.tensorflow.x` where that exists. Where a module
-has the name of a module of stormlog 0.3.9, its names and signatures are those of 0.3.9;
-keyword-only parameters at the end are additions.
+`stormlog.x`, and `tfmemprof.x` is `stormlog.tensorflow.x` where that exists. A module
+that stormlog 0.3.9 has too offers the same names with the same signatures. Where a signature has
+more parameters than in 0.3.9, these come last and are keyword-only.
 """
 
 

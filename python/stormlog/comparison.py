@@ -48,7 +48,7 @@ class PhaseComparison:
 
 @dataclass(frozen=True)
 class RankComparison:
-    """The comparison of one rank, which both runs have."""
+    """The comparison of one rank that both runs have."""
 
     rank: int
     device_id: int

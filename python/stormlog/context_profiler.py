@@ -100,7 +100,7 @@ def start_monitoring(
 
 
 def stop_monitoring() -> None:
-    """Stop taking snapshots."""
+    """Stop reading the memory counters."""
     if _global_profiler is not None:
         _global_profiler.stop_monitoring()
 
@@ -131,11 +131,11 @@ class MemoryProfiler:
         self.profiler = GPUMemoryProfiler(device=device)
 
     def start_monitoring(self, interval: float = 0.1) -> None:
-        """Take snapshots."""
+        """Read the memory counters at an interval in seconds on a background thread."""
         self.profiler.start_monitoring(interval)
 
     def stop_monitoring(self) -> None:
-        """Stop taking snapshots."""
+        """Stop reading the memory counters."""
         self.profiler.stop_monitoring()
 
     def profile(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> ProfileResult:

@@ -73,7 +73,7 @@ class Figure:
         return self._drawing.html(theme)
 
     def savefig(self, fname: str | PathLike[str], **_: object) -> None:
-        """Save, as a matplotlib figure does."""
+        """Save to a file. Further options of matplotlib's method of this name are ignored."""
         self.save(fname)
 
     def write_image(self, file: str | PathLike[str], **_: object) -> None:

@@ -194,11 +194,11 @@ class GPUMemoryProfiler:
         return self._measured(name)
 
     def start_monitoring(self, interval: float = 0.1) -> None:
-        """Take snapshots at an interval in seconds on a background thread."""
+        """Read the memory counters at an interval in seconds on a background thread."""
         self._monitor.start(lambda: self.snapshots.append(self._take_snapshot("monitor")), interval)
 
     def stop_monitoring(self) -> None:
-        """Stop taking snapshots."""
+        """Stop reading the memory counters."""
         self._monitor.stop()
 
     def get_summary(self) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def session_summary_to_dict(summary: SessionSummary) -> dict[str, Any]:
 
 
 def sort_session_summaries(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
-    """The summaries, with the default session first."""
+    """The summaries in the order in which a session is chosen when none is requested."""
     rows = list(summaries)
     return [rows[place] for place in _core.session_order(rows)]
 

@@ -357,7 +357,7 @@ fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, li
     let y = value.y(limit);
     scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
     let style = TextStyle::new(11.0, ink);
-    let text = format!("limit of this process {}", human(limit));
+    let text = format!("memory limit of this process: {}", human(limit));
     scene.text((plot.x + 6.0, (y - 4.0).max(plot.y + 10.0)), text, style);
 }
 

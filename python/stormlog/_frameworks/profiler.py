@@ -58,7 +58,7 @@ class SnapshotProfiler(ABC, Generic[S]):
         self._watch.start(lambda: self._take("continuous", None), interval)
 
     def stop_continuous_profiling(self) -> None:
-        """Stop taking snapshots."""
+        """Stop reading the memory counters."""
         self._watch.stop()
 
     def reset(self) -> None:

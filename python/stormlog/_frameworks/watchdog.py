@@ -12,7 +12,8 @@ logger = logging.getLogger(__name__)
 
 
 class Watchdog(ABC):
-    """Reads the memory use of a device at an interval, and cleans up at a threshold."""
+    """Reads the memory use of a device at an interval. At a threshold, frees memory and calls the
+    functions that the program has added."""
 
     def __init__(
         self, max_memory_mb: float, cleanup_threshold_mb: float, check_interval: float, name: str

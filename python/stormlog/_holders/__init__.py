@@ -9,8 +9,8 @@ keeps nothing alive when it returns.
 
 ``locate(addresses, deadline)``
     ``addresses`` maps the start of each device block to its size; ``deadline`` is a time of
-    ``time.monotonic()``. Returns ``Located``: ``holders`` maps the start of each block that was
-    found to a ``Holder``; ``cut_short`` is why the search ended early, or None. The search
+    ``time.monotonic()``. Returns ``Located``: ``holders`` has a ``Holder`` for the start of each
+    block whose holder was found; ``cut_short`` is why the search ended early, or None. The search
     ends as soon as all blocks are found. Of several holders of a block it prefers a collection,
     which can grow, to a plain variable. It takes about 2 µs per object.
 

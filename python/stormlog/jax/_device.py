@@ -50,7 +50,7 @@ def stats_of(device: Any) -> dict[str, Any] | None:
 
 
 def is_cpu(device: Any) -> bool:
-    """Whether a device's memory is that of the process."""
+    """Whether a device is the CPU, whose memory is the host memory of the process."""
     return normalize(device.platform) == "cpu"
 
 

@@ -44,7 +44,7 @@ pub struct RankTimeline {
 pub struct Indicator {
     /// Which of the two highlighted problems this is: `earliest` or `most_severe`.
     pub kind: &'static str,
-    /// The problem itself, with its rank and time.
+    /// The problem that may be the first cause, with its rank and time.
     pub candidate: Candidate,
 }
 

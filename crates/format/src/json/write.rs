@@ -264,8 +264,8 @@ fn shortest(value: f64) -> String {
     let shortest = format!("{value:e}");
     let mantissa = shortest.split('e').next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
-    // With fewer than 15 digits, no other decimal number with as many digits is equally near to
-    // `value`.
+    // Two numbers with fewer than 15 digits are never equally near to `value`, so there is nothing
+    // to choose.
     if digits < 15 {
         return shortest;
     }

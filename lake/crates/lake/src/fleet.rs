@@ -13,7 +13,7 @@ use stormlog_report::rows::Rows;
 use crate::lake_args::LakeArgs;
 use crate::rows::{Flat, column_names};
 
-/// Flags that all of these commands have.
+/// Flags that all commands about a fleet have.
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
