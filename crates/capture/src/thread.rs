@@ -6,7 +6,9 @@
 //! go to the thread of the recorder, and the default action of the signal would end the program.
 
 use std::io;
+use std::sync::mpsc::sync_channel;
 use std::thread::Builder;
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
@@ -22,7 +24,13 @@ const FAULTS: [Signal; 7] = [
     Signal::SIGTRAP,
 ];
 
-/// Starts a detached thread, which receives no signals except those of its own faults.
+/// The longest time to wait until a new thread runs. A machine that is so busy starts it later.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Starts a detached thread, which receives no signals except those of its own faults, and waits
+/// until it runs. When a thread begins, the C library allocates its thread-local variables, and
+/// ends the process if there is no memory for them. So this is over before the program goes on,
+/// which may use up all memory.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     // A new thread inherits the signal mask of the thread that starts it, so the mask is changed
     // before the start.
@@ -31,7 +39,13 @@ pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
         sent.remove(fault);
     }
     let before = sent.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    let started = Builder::new().name(name.to_owned()).spawn(work);
+    let (runs, has_begun) = sync_channel(1);
+    let started = Builder::new().name(name.to_owned()).spawn(move || {
+        let _ = runs.send(());
+        work();
+    });
     before.thread_set_mask()?;
-    started.map(drop)
+    started?;
+    let _ = has_begun.recv_timeout(PATIENCE);
+    Ok(())
 }

@@ -20,12 +20,22 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Adds an entry. When there is no memory for more entries, it takes the place of the oldest.
     pub(crate) fn push(&mut self, entry: T) {
-        if self.entries.len() == self.capacity {
+        if self.entries.len() == self.capacity || !self.has_room() {
             self.entries.pop_front();
             self.dropped += 1;
         }
-        self.entries.push_back(entry);
+        // Without memory for a single entry, the new entry is the one that is dropped.
+        if self.has_room() {
+            self.entries.push_back(entry);
+        }
+    }
+
+    /// Whether one more entry fits into the queue's memory, which may grow for it. Rust would end
+    /// the process if `push_back` could not allocate.
+    fn has_room(&mut self) -> bool {
+        self.entries.len() < self.entries.capacity() || self.entries.try_reserve(1).is_ok()
     }
 
     pub(crate) fn clear(&mut self) {
