@@ -99,3 +99,25 @@ def test_a_fork_without_a_free_descriptor_is_silent(tmp_path: Path) -> None:
     print(listener._end is not None)
     """
     assert hooked(tmp_path, LISTENER + textwrap.dedent(script), STORMLOG_RUN_INBOX="") == "True\n"
+
+
+# Makes every write stop after some bytes, as on a disk that is full.
+FULL_DISK = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+
+
+def test_a_report_that_cannot_be_written_completely_is_none(tmp_path: Path) -> None:
+    leave = f"""
+    sys.path.append({str(PACKAGE.parent)!r})
+    from stormlog import _inbox
+    def fails(leave, *arguments):
+        try:
+            leave(*arguments)
+        except OSError:
+            return True
+    print(fails(sitecustomize._leave, "inbox", ["message " + "x" * 5000]))
+    print(fails(_inbox.leave, "inbox/evidence-1", "objects 0\\n" * 5000))
+    """
+    (tmp_path / "inbox").mkdir()
+    out = hooked(tmp_path, FULL_DISK + textwrap.dedent(leave), STORMLOG_RUN_INBOX="")
+    assert out == "True\nTrue\n"
+    assert {path.suffix for path in (tmp_path / "inbox").iterdir()} == {".tmp"}

@@ -147,11 +147,9 @@ def _leave(inbox, lines):
     # The name contains the process id, and the rename makes the file complete.
     path = os.path.join(inbox, "exception-%d" % os.getpid())
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    file = os.open(path + ".tmp", flags, 0o600)
-    try:
-        os.write(file, ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
-    finally:
-        os.close(file)
+    # The file object writes everything or raises an error; `os.write` may write a part.
+    with open(os.open(path + ".tmp", flags, 0o600), "wb") as file:
+        file.write(("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
     os.rename(path + ".tmp", path)
 
 
