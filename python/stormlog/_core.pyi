@@ -23,6 +23,7 @@ __all__ = [
     "DiagnoseBundle",
     "Drawing",
     "EventRows",
+    "InPhase",
     "MemoryErrors",
     "PhaseReplay",
     "PhaseStacks",
@@ -431,6 +432,22 @@ class Around:
     ) -> Around: ...
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Calls the wrapped function; exceptions of the other functions are ignored."""
+
+@final
+class InPhase:
+    """Wraps a method of a class, so that a phase begins and ends with each call."""
+
+    def __new__(
+        cls,
+        function: Callable[..., Any],
+        phase: str,
+        enter: Callable[[str], Callable[[], object]],
+    ) -> InPhase: ...
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Calls the wrapped method; exceptions of the functions that begin and end the phase are
+        ignored."""
+    def __get__(self, instance: Any, owner: Any = None, /) -> Any:
+        """Binds the method to an object."""
 
 @final
 class MemoryErrors:

@@ -43,6 +43,7 @@ mod sessions;
 mod sink;
 mod sources;
 mod torch_source;
+mod wrap;
 
 use pyo3::prelude::*;
 use stormlog_capture::memory::WithReserve;
@@ -82,8 +83,8 @@ mod _core {
         distributed::{distributed_model, gather_artifacts, parse_rank_filter},
         drawing::Drawing,
         driver::{
-            Around, device_shares, driver_answer, driver_held, driver_question, driver_start,
-            driver_state, driver_stop, process_name, wait_for_contexts,
+            device_shares, driver_answer, driver_held, driver_question, driver_start, driver_state,
+            driver_stop, process_name, wait_for_contexts,
         },
         framework::{
             framework_efficiency, framework_fragmentation, framework_leaks, framework_patterns,
@@ -123,6 +124,7 @@ mod _core {
             Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
         },
         torch_source::{StepHook, live_blocks, pool_sizes},
+        wrap::{Around, InPhase},
     };
 
     #[pymodule_export]
