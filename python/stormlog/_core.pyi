@@ -113,6 +113,7 @@ __all__ = [
     "read_device_profile",
     "read_rollups",
     "read_run_envelope",
+    "recorded_identity",
     "requested_bytes",
     "resolve_identity",
     "retry_delay_s",
@@ -168,6 +169,10 @@ def resolve_identity(
     env: Mapping[str, str] | None,
 ) -> dict[str, Any]:
     """Resolve job id, rank, local rank and world size from arguments, metadata and environment."""
+
+def recorded_identity(env: Mapping[str, str]) -> dict[str, Any]:
+    """Job id, rank, local rank and world size of a process under ``stormlog run``. Blank variables
+    count as unset, and a process whose variables are invalid has rank 0."""
 
 # Sessions
 

@@ -109,7 +109,7 @@ mod _core {
         query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope},
         raised::MemoryErrors,
         recorder::Recorder,
-        records::{event_from_record, resolve_identity, validate_record},
+        records::{event_from_record, recorded_identity, resolve_identity, validate_record},
         reports::{analyze_runs, compare_runs, save_baseline},
         rollups::{
             read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
