@@ -80,6 +80,7 @@ __all__ = [
     "is_alert_event",
     "is_collector_degradation_event",
     "is_command",
+    "is_library_file",
     "is_oom_event",
     "is_run_envelope",
     "issue_kind",
@@ -216,6 +217,9 @@ def is_alert_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
 
 def event_severity(event_type: object, metadata: Mapping[str, Any]) -> str:
     """The severity of an event."""
+
+def is_library_file(path: str) -> bool:
+    """Whether a Python source file belongs to a package, to the standard library or to PyTorch."""
 
 def is_oom_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
     """Whether an event is an out-of-memory error."""

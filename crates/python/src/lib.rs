@@ -92,8 +92,9 @@ mod _core {
         },
         labels::{
             alert_category, error_stem, event_backend, event_fields, event_severity,
-            fingerprint_id, is_alert_event, is_collector_degradation_event, is_oom_event,
-            issue_kind, issue_state, normalize_dimensions, normalize_text, session_fields,
+            fingerprint_id, is_alert_event, is_collector_degradation_event, is_library_file,
+            is_oom_event, issue_kind, issue_state, normalize_dimensions, normalize_text,
+            session_fields,
         },
         load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths},
         oom::{

@@ -17,7 +17,7 @@ use stormlog_capture::oom::{ExceptionFacts, requested_bytes};
 use stormlog_capture::process::{Looked, look, own_identity};
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::json::{Layout, Writer, map_of, parse, value_of};
-use stormlog_format::{Map, ProcessIdentity, Value};
+use stormlog_format::{Map, ProcessIdentity, Value, is_library_file};
 
 use super::inject::own_directory;
 
@@ -204,14 +204,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     fn is_library(&self) -> bool {
-        [
-            "/site-packages/",
-            "/dist-packages/",
-            "/lib/python",
-            "<frozen",
-        ]
-        .iter()
-        .any(|part| self.file.contains(part))
+        is_library_file(&self.file)
     }
 }
 
