@@ -23,6 +23,7 @@ __all__ = [
     "DiagnoseBundle",
     "Drawing",
     "EventRows",
+    "InPhase",
     "MemoryErrors",
     "PhaseReplay",
     "PhaseStacks",
@@ -80,6 +81,7 @@ __all__ = [
     "is_alert_event",
     "is_collector_degradation_event",
     "is_command",
+    "is_library_file",
     "is_oom_event",
     "is_run_envelope",
     "issue_kind",
@@ -113,6 +115,7 @@ __all__ = [
     "read_device_profile",
     "read_rollups",
     "read_run_envelope",
+    "recorded_identity",
     "requested_bytes",
     "resolve_identity",
     "retry_delay_s",
@@ -169,6 +172,10 @@ def resolve_identity(
 ) -> dict[str, Any]:
     """Resolve job id, rank, local rank and world size from arguments, metadata and environment."""
 
+def recorded_identity(env: Mapping[str, str]) -> dict[str, Any]:
+    """Job id, rank, local rank and world size of a process under ``stormlog run``. Blank variables
+    count as unset, and a process whose variables are invalid has rank 0."""
+
 # Sessions
 
 def new_session_id() -> str:
@@ -211,6 +218,9 @@ def is_alert_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
 
 def event_severity(event_type: object, metadata: Mapping[str, Any]) -> str:
     """The severity of an event."""
+
+def is_library_file(path: str) -> bool:
+    """Whether a Python source file belongs to a package, to the standard library or to PyTorch."""
 
 def is_oom_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
     """Whether an event is an out-of-memory error."""
@@ -432,6 +442,22 @@ class Around:
     ) -> Around: ...
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Calls the wrapped function; exceptions of the other functions are ignored."""
+
+@final
+class InPhase:
+    """Wraps a method of a class, so that a phase begins and ends with each call."""
+
+    def __new__(
+        cls,
+        function: Callable[..., Any],
+        phase: str,
+        enter: Callable[[str], Callable[[], object]],
+    ) -> InPhase: ...
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Calls the wrapped method; exceptions of the functions that begin and end the phase are
+        ignored."""
+    def __get__(self, instance: Any, owner: Any = None, /) -> Any:
+        """Binds the method to an object."""
 
 @final
 class MemoryErrors:

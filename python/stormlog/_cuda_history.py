@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -94,17 +95,29 @@ def switch_on(max_entries: int) -> None:
     with _lock:
         is_programs = _window is None and _records(torch)
         if _users == 0 and not is_programs:
-            if _window is not None:
-                _window.give_up()
-            try:
-                # Looking up C++ stacks takes seconds, and they name no line of the program.
-                functions._record_memory_history(
-                    enabled="all", context="all", stacks="python", max_entries=max_entries
-                )
-            except TypeError as error:
-                raise NotSupportedError(f"{_UNAVAILABLE}: it needs PyTorch 2.1 or later") from error
+            _start(functions, max_entries)
             _switched_on_here = True
         _users += 1
+
+
+def _start(functions: Any, max_entries: int) -> None:
+    """Start the history in place of the open window, if there is one. The caller has the lock."""
+    window = _window
+    if window is not None:
+        window.give_up()
+    try:
+        # Looking up C++ stacks takes seconds, and they name no line of the program.
+        functions._record_memory_history(
+            enabled="all", context="all", stacks="python", max_entries=max_entries
+        )
+    except Exception as error:
+        if window is not None:
+            # The window does not end its recording any more.
+            with suppress(Exception):
+                functions._record_memory_history(enabled=None)
+        if isinstance(error, TypeError):
+            raise NotSupportedError(f"{_UNAVAILABLE}: it needs PyTorch 2.1 or later") from error
+        raise
 
 
 def switch_off() -> None:
@@ -162,7 +175,10 @@ class Window:
             return
 
         def noticed(*arguments: Any, **options: Any) -> Any:
-            self.give_up()
+            # The recorder itself calls this function only while it is not replaced, so the lock is
+            # not held by this thread.
+            with _lock:
+                self.give_up()
             return original(*arguments, **options)
 
         self._replaced = (original, noticed)
@@ -176,13 +192,15 @@ class Window:
                 self._torch.cuda.memory._record_memory_history(enabled=None)
 
     def give_up(self) -> None:
-        """Leave the history to another user, who switches it on."""
+        """Leave the history to another user, who switches it on. The caller has the lock."""
         self.is_taken = True
         self._end()
 
     def _end(self) -> None:
         global _window
-        _window = None
+        # The program may have kept the function of a window that is closed by now.
+        if _window is self:
+            _window = None
         replaced, self._replaced = self._replaced, None
         functions = self._torch._C
         if replaced is not None and functions._cuda_record_memory_history is replaced[1]:

@@ -14,12 +14,16 @@ _MODULE = "torch.cuda"
 
 
 class _OnImport:
+    """Stays in ``sys.meta_path``: a finder that removes itself during an import makes the import
+    skip the next finder."""
+
     def __init__(self, before: Callable[[], None], then: Callable[[], None]) -> None:
         self._before, self._then = before, then
+        self._is_waiting = True
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name == _MODULE:
-            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+        if self._is_waiting and name == _MODULE:
+            self._is_waiting = False
             # Whatever fails here must not reach the program.
             with suppress(Exception):
                 _wrap(self._before, self._then)

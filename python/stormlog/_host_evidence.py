@@ -26,7 +26,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
-from . import _holders
+from . import _holders, _inbox
 from ._adding_lines import Line, adding_lines
 from ._holders.walk import Stop
 
@@ -210,7 +210,9 @@ class Inspection:
                 lines.append(
                     f"added {added.number} {_escaped(added.function)} {_escaped(added.file)}"
                 )
-        _leave(os.path.join(self._inbox, f"evidence-{os.getpid()}"), "\n".join(lines) + "\n")
+        _inbox.leave(
+            os.path.join(self._inbox, f"evidence-{os.getpid()}"), "\n".join(lines) + "\n"
+        )
         if is_final:
             _remove(self._request)
 
@@ -342,17 +344,6 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace(" ", "\\s")
-
-
-def _leave(path: str, text: str) -> None:
-    # The file is complete when it is renamed, so a reader never sees a part of it.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    file = os.open(path + ".tmp", flags, 0o600)
-    try:
-        os.write(file, text.encode("utf-8", "backslashreplace"))
-    finally:
-        os.close(file)
-    os.rename(path + ".tmp", path)
 
 
 def _remove(path: str) -> None:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import _core, _oom_cause, _oom_hooks
+from . import _core, _inbox, _oom_cause, _oom_hooks
 
 # Tool ids of ``sys.monitoring`` that by convention no other tool uses.
 _TOOLS = (4, 3)
@@ -80,23 +80,12 @@ class _Reports:
             f"message {_escaped(str(error)[:_LONGEST_MESSAGE])}",
         ]
         name = f"survived-{os.getpid()}-{_MOST - self._left}"
+        path = str(self._inbox / name)
         # Written first without a cause: there may be no memory left for an inspection.
-        self._write(name, lines)
+        _inbox.leave(path, "\n".join(lines) + "\n")
         with suppress(Exception):
             cause = json.dumps(_oom_cause.of_exception(error))
-            self._write(name, [*lines, f"cause {_escaped(cause)}"])
-
-    def _write(self, name: str, lines: list[str]) -> None:
-        path = self._inbox / name
-        # The file is complete when it is renamed, so a reader never sees a part of it.
-        partial = path.with_suffix(".tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        file = os.open(partial, flags, 0o600)
-        try:
-            os.write(file, ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
-        finally:
-            os.close(file)
-        partial.rename(path)
+            _inbox.leave(path, "\n".join([*lines, f"cause {_escaped(cause)}"]) + "\n")
 
 
 def _escaped(text: str) -> str:

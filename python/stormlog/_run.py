@@ -21,7 +21,6 @@ from ._evidence.budget import Budget
 from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from ._track import rank_directory
-from .telemetry import resolve_distributed_identity
 from .telemetry_sink import TelemetrySinkConfig
 from .tracker import MemoryTracker
 
@@ -266,6 +265,7 @@ class _Recording:
             telemetry_sink_config=TelemetrySinkConfig(
                 root_dir=directory, thinning_budget_bytes=_BUDGET_BYTES
             ),
+            **_identity(),
             **options,
         )
         tracker.start_tracking()
@@ -322,9 +322,8 @@ class _Recording:
         """The directory for the recordings of this process. The first process of a run or rank
         uses the directory of the run or rank, every other process a directory of its own."""
         if self._directory is None:
-            several = resolve_distributed_identity(env=os.environ)["world_size"] > 1
-            directory = rank_directory(self._root) if several else self._root
-            is_first = self._claim(directory.name if several else "run")
+            directory = rank_directory(self._root, _identity())
+            is_first = self._claim("run" if directory == self._root else directory.name)
             self._directory = directory if is_first else self._root / f"pid-{os.getpid()}"
         return self._directory
 
@@ -355,6 +354,11 @@ class _Recording:
                 handle.close()
 
         return leave
+
+
+def _identity() -> dict[str, Any]:
+    """Job id, rank, local rank and world size of this process, by the rule of ``stormlog run``."""
+    return _core.recorded_identity(dict(os.environ))
 
 
 def _wants_history() -> bool:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
+
+from . import _core
 
 Enter = Callable[[str], Callable[[], None]]
 
@@ -45,20 +46,5 @@ def follow(enter: Enter) -> None:
         function = getattr(found, "__dict__", {}).get(method)
         if callable(function):
             _wrapped.add(key)
-            setattr(found, method, _in_phase(function, phase, enter))
-
-
-def _in_phase(function: Callable[..., Any], phase: str, enter: Enter) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*arguments: Any, **options: Any) -> Any:
-        leave: Callable[[], None] | None = None
-        with suppress(Exception):
-            leave = enter(phase)
-        try:
-            return function(*arguments, **options)
-        finally:
-            if leave is not None:
-                with suppress(Exception):
-                    leave()
-
-    return call
+            wrapper = _core.InPhase(function, phase, enter)
+            setattr(found, method, functools.update_wrapper(wrapper, function))

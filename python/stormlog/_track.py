@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -42,7 +42,10 @@ def track(
     from .telemetry_sink import TelemetrySinkConfig
     from .tracker import MemoryTracker
 
-    sink = None if path is None else TelemetrySinkConfig(root_dir=rank_directory(Path(path)))
+    sink = None
+    if path is not None:
+        identity = resolve_distributed_identity(env=os.environ)
+        sink = TelemetrySinkConfig(root_dir=rank_directory(Path(path), identity))
     if oom_dump_dir is None and sink is not None:
         oom_dump_dir = sink.root_dir / "oom_dumps"
     if collector is not None and not isinstance(collector, DeviceMemoryCollector):
@@ -73,10 +76,8 @@ def track(
     return tracker
 
 
-def rank_directory(root: Path) -> Path:
-    """The directory of this process below a root: the root itself, unless the job has several
-    ranks."""
-    identity = resolve_distributed_identity(env=os.environ)
+def rank_directory(root: Path, identity: Mapping[str, Any]) -> Path:
+    """The directory of a process below a root: the root itself, unless the job has several ranks."""
     return root / f"rank-{identity['rank']:04}" if identity["world_size"] > 1 else root
 
 

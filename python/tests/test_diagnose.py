@@ -20,7 +20,7 @@ import pytest
 from json_schema import problems
 from test_capture_commands import program, run
 
-from stormlog import diagnose, query
+from stormlog import CPUMemoryTracker, diagnose, query
 from stormlog.telemetry import load_telemetry_events, load_telemetry_sessions
 from waiting import FOR_PROGRAMS, PATIENCE_S, wait_until
 
@@ -363,6 +363,21 @@ def test_a_device_that_cannot_be_tracked_is_the_error_of_the_bundle(
     with pytest.raises(ValueError, match="no such device"):
         diagnose.run_diagnose(str(tmp_path / "out"), None, 0, 0.05, "x")
     assert "no such device" in document(tmp_path / "out", "manifest.json")["error"]
+
+
+def test_a_tracker_that_cannot_be_stopped_is_the_error_of_the_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = CPUMemoryTracker.stop_tracking
+
+    def failing(tracker: CPUMemoryTracker) -> None:
+        original(tracker)
+        raise RuntimeError("no thread ended")
+
+    monkeypatch.setattr(CPUMemoryTracker, "stop_tracking", failing)
+    with pytest.raises(RuntimeError, match="no thread ended"):
+        diagnose.run_diagnose(str(tmp_path / "out"), None, 0, 0.05, "x")
+    assert "no thread ended" in document(tmp_path / "out", "manifest.json")["error"]
 
 
 BLOCK = re.compile(r"<!-- test: (\w+) -->\n```sh\n(.*?)```", re.DOTALL)

@@ -6,6 +6,7 @@ import functools
 import gc
 import logging
 import logging.handlers
+import os
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from stormlog import _holders
-from stormlog._holders import frames, paths
+from stormlog._holders import frames, paths, roots
 
 LARGE = 100_000
 
@@ -459,3 +460,19 @@ def test_old_optimizers_in_a_list_are_held_by_it(
     groups = {one.category: one for one in _holders.group(located.holders.values())}
     assert groups["optimizer_state"].phrase == "`restarts` in `training`"
     assert groups["optimizer_state"].storages == 3
+
+
+def test_libraries_are_not_the_users_code() -> None:
+    for library in (
+        os.__file__,
+        str(pytest.__file__),
+        _holders.__file__,
+        "/usr/lib64/python3.12/threading.py",
+        "/tmp/torchinductor_ada/ab/cab.py",
+        "<frozen runpy>",
+        "",
+        None,
+    ):
+        assert not roots.is_users(library), library
+    for own in (__file__, "<stdin>", "/home/ada/torch/train.py", "/home/\udcff/train.py"):
+        assert roots.is_users(own), own

@@ -134,6 +134,44 @@ def test_history_survives_an_evidence_window(torch: ModuleType, history: dict[st
     assert not history["enabled"]
 
 
+def test_a_history_that_cannot_begin_ends_an_evidence_window(
+    torch: ModuleType, history: dict[str, Any]
+) -> None:
+    window = _cuda_history.Window(torch)
+    record = torch._C._cuda_record_memory_history
+    window.open()
+    switch = torch.cuda.memory._record_memory_history
+
+    def failing(enabled: str | None = "all", **options: Any) -> None:
+        if enabled == "all":
+            raise TypeError("an old PyTorch")
+        switch(enabled, **options)
+
+    torch.cuda.memory._record_memory_history = failing
+    with pytest.raises(StormlogError, match=r"PyTorch 2\.1 or later"):
+        native.start_cuda_memory_history()
+    assert window.is_taken and not history["enabled"]
+    assert torch._C._cuda_record_memory_history is record
+    window.close()
+    assert not history["enabled"]
+
+
+def test_a_closed_window_that_the_program_calls_leaves_the_open_one(
+    torch: ModuleType, history: dict[str, Any]
+) -> None:
+    closed, window = _cuda_history.Window(torch), _cuda_history.Window(torch)
+    closed.open()
+    kept = torch._C._cuda_record_memory_history
+    closed.close()
+    window.open()
+    # The program has kept the function from the time of the first window.
+    kept("state", {})
+    with native.cuda_memory_history():
+        assert window.is_taken
+        window.close()
+        assert history["enabled"]
+
+
 def test_history_ends_with_a_block_that_fails(history: dict[str, Any]) -> None:
     with pytest.raises(ZeroDivisionError), native.cuda_memory_history():
         1 / 0

@@ -394,21 +394,28 @@ def test_a_python_without_the_package_is_recorded_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variables",
+    ("variables", "rank"),
     [
-        {"RANK": "9", "WORLD_SIZE": "2"},
-        {"RANK": "", "WORLD_SIZE": "2"},
-        {"SLURM_PROCID": "5", "SLURM_NTASKS": "2"},
+        ({"RANK": "9", "WORLD_SIZE": "2"}, 0),
+        ({"RANK": "", "WORLD_SIZE": "2"}, 0),
+        ({"SLURM_PROCID": "5", "SLURM_NTASKS": "2"}, 0),
+        ({"RANK": "", "WORLD_SIZE": "", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, 1),
+        ({"NODE_RANK": "0", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}, 1),
     ],
 )
-def test_odd_launchers_do_not_keep_a_program_from_running(
-    tmp_path: Path, variables: dict[str, str]
+def test_a_program_with_odd_variables_of_a_launcher_is_recorded(
+    tmp_path: Path, variables: dict[str, str], rank: int
 ) -> None:
-    environment = {**os.environ, **variables}
-    command = (sys.executable, "-c", "print('ran'); raise SystemExit(6)")
-    result = record(tmp_path / "out", *command, env=environment)
-    assert (result.stdout, result.returncode) == ("ran\n", 6), result.stderr
-    assert list((tmp_path / "out").rglob("segment-*"))
+    script, out = tmp_path / "train.py", tmp_path / "out"
+    sink = out / f"rank-{rank:04}" if rank else out
+    script.write_text(f"{FOR_PROGRAMS}import sys, torch\n{WAIT_FOR_DEVICE}raise SystemExit(6)\n")
+    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH), **variables}
+    result = record(out, sys.executable, script, sink, env=environment)
+    assert result.returncode == 6, result.stderr
+    events = only_session(sink).events
+    assert {(event.collector, event.rank) for event in events} == {("stormlog.cuda_tracker", rank)}
+    host = out / (f"host-rank-{rank:04}" if rank else "host")
+    assert {event.rank for event in only_session(host).events} == {rank}
 
 
 def test_a_directory_that_cannot_be_made_does_not_keep_a_program_from_running(

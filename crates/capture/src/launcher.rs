@@ -15,6 +15,9 @@ const LAUNCHERS: [[&str; 3]; 3] = [
     ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"],
 ];
 
+/// The environment variables that Lightning sets in the processes it starts, which have no `RANK`.
+const LIGHTNING: [&str; 3] = ["NODE_RANK", "LOCAL_RANK", "WORLD_SIZE"];
+
 const JOB_VARIABLES: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 
 /// Determines the rank, local rank and world size of a process in a distributed run. Environment
@@ -37,6 +40,29 @@ pub fn resolve(
     stormlog_format::resolve(&input)
 }
 
+/// Determines the identity of a process that `stormlog run` records, from the environment variables
+/// of its launcher. Blank variables count as unset. A process whose variables are invalid has rank
+/// 0, and the error is returned too.
+pub fn resolve_or_alone(env: &Map) -> (DistributedIdentity, Option<RecordError>) {
+    let is_set = |value: &Value| !value.as_text().is_some_and(Text::is_blank);
+    let set = env.iter().filter(|(_, value)| is_set(value));
+    let set: Map = set
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    match resolve(IdentityInput::default(), Some(&set)) {
+        Ok(identity) => (identity, None),
+        Err(error) => {
+            let alone = DistributedIdentity {
+                job_id: None,
+                rank: 0,
+                local_rank: 0,
+                world_size: 1,
+            };
+            (alone, Some(error))
+        }
+    }
+}
+
 /// Whether the environment sets a rank or a world size, but does not set all variables of any one
 /// launcher.
 pub fn launcher_variables_incomplete(env: &Map) -> bool {
@@ -44,7 +70,7 @@ pub fn launcher_variables_incomplete(env: &Map) -> bool {
     let complete = LAUNCHERS
         .iter()
         .any(|[rank, _, size]| named(rank) && named(size));
-    !complete && LAUNCHERS.iter().flatten().any(named)
+    !complete && ranks_of_lightning(env).is_none() && LAUNCHERS.iter().flatten().any(named)
 }
 
 fn launched_ranks(env: &Map) -> Result<Option<[i64; 3]>, RecordError> {
@@ -66,7 +92,20 @@ fn launched_ranks(env: &Map) -> Result<Option<[i64; 3]>, RecordError> {
             at_least("world_size", size, 1)?,
         ]));
     }
-    Ok(None)
+    Ok(ranks_of_lightning(env))
+}
+
+/// Rank, local rank and world size of a process that Lightning started on the first node. On other
+/// nodes the rank is unknown, because the variables do not contain the number of processes of a
+/// node.
+fn ranks_of_lightning(env: &Map) -> Option<[i64; 3]> {
+    let number = |name| integer_text(name, env.get(name)?).ok();
+    let [Some(0), Some(local_rank), Some(size)] = LIGHTNING.map(number) else {
+        return None;
+    };
+    (0..size)
+        .contains(&local_rank)
+        .then_some([local_rank, local_rank, size])
 }
 
 fn job_variable(env: &Map) -> Option<Value> {
@@ -143,6 +182,39 @@ mod tests {
             ..IdentityInput::default()
         };
         assert_eq!(resolve(given, Some(&env)).unwrap().world_size, 1);
+    }
+
+    #[test]
+    fn a_process_of_lightning_has_a_rank_on_the_first_node() {
+        let of = |node: &str, local: &str| {
+            let env = variables(&[
+                ("NODE_RANK", node),
+                ("LOCAL_RANK", local),
+                ("WORLD_SIZE", "4"),
+            ]);
+            let identity = resolve(IdentityInput::default(), Some(&env)).unwrap();
+            let is_incomplete = launcher_variables_incomplete(&env);
+            (identity.rank, identity.world_size, is_incomplete)
+        };
+        assert_eq!(of("0", "1"), (1, 4, false));
+        assert_eq!(of("1", "1"), (0, 1, true));
+        assert_eq!(of("0", "4"), (0, 1, true));
+        assert_eq!(of("", "1"), (0, 1, true));
+    }
+
+    #[test]
+    fn a_recorded_process_has_an_identity_whatever_its_variables_are() {
+        let ranks = |pairs: &[(&str, &str)]| {
+            let (identity, error) = resolve_or_alone(&variables(pairs));
+            (identity.rank, identity.world_size, error.is_some())
+        };
+        assert_eq!(ranks(&[("RANK", "1"), ("WORLD_SIZE", "2")]), (1, 2, false));
+        assert_eq!(ranks(&[("RANK", ""), ("WORLD_SIZE", "2")]), (0, 1, false));
+        let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")];
+        let blank = [("RANK", " "), ("WORLD_SIZE", ""), slurm[0], slurm[1]];
+        assert_eq!(ranks(&blank), (1, 2, false));
+        let outside = [("SLURM_PROCID", "5"), ("SLURM_NTASKS", "2")];
+        assert_eq!(ranks(&outside), (0, 1, true));
     }
 
     #[test]

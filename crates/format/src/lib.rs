@@ -19,6 +19,7 @@ pub mod metadata_keys;
 mod names;
 mod number;
 mod placeholders;
+mod python_file;
 mod python_text;
 mod record;
 pub mod rollup;
@@ -44,6 +45,7 @@ pub use number::{
     whole_count,
 };
 pub use placeholders::Placeholders;
+pub use python_file::{is_library_file, is_torch_file};
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
 pub use session::{

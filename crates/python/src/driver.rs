@@ -4,50 +4,12 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 use stormlog_capture::collect::{nvml, tree};
 use stormlog_capture::driver::{self, Question, Site, State};
 use stormlog_format::{Map, Text, Value};
 
 use crate::convert::{Objects, seconds};
-
-/// Wraps a function of PyTorch, so that other functions are called before it and after it. The
-/// wrapper is not a Python function, so it does not appear in tracebacks of the program.
-#[pyclass(frozen, module = "stormlog._core")]
-pub(crate) struct Around {
-    function: Py<PyAny>,
-    before: Option<Py<PyAny>>,
-    after: Option<Py<PyAny>>,
-}
-
-#[pymethods]
-impl Around {
-    #[new]
-    #[pyo3(signature = (function, *, before=None, after=None))]
-    fn new(function: Py<PyAny>, before: Option<Py<PyAny>>, after: Option<Py<PyAny>>) -> Self {
-        Self {
-            function,
-            before,
-            after,
-        }
-    }
-
-    /// Calls the wrapped function and returns its result or its error; errors of the functions
-    /// before and after it are ignored.
-    #[pyo3(signature = (*arguments, **options))]
-    fn __call__(
-        &self,
-        py: Python<'_>,
-        arguments: &Bound<'_, PyTuple>,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Py<PyAny>> {
-        let call = |function: Option<&Py<PyAny>>| function.map(|function| function.call0(py));
-        let _ = call(self.before.as_ref());
-        let result = self.function.call(py, arguments, options)?;
-        let _ = call(self.after.as_ref());
-        Ok(result)
-    }
-}
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

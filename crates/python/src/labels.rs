@@ -1,4 +1,5 @@
-//! Classifies events and issues and computes their derived numbers and fingerprints, for Python.
+//! Classifies events, issues and source files, and computes derived numbers and fingerprints, for
+//! Python.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -9,6 +10,12 @@ use stormlog_format::{Map, Text, Value, classify, label};
 use crate::convert::{Objects, Reading, dict_of, scalar, text_of, text_to_python};
 use crate::errors::{invalid_fingerprint, wrong_type};
 use crate::sessions::session_integer;
+
+/// Whether a Python source file belongs to a package, to the standard library or to PyTorch.
+#[pyfunction]
+pub(crate) fn is_library_file(path: &Bound<'_, PyString>) -> bool {
+    stormlog_format::is_library_file(&path.to_string_lossy())
+}
 
 /// Whether an event is an alert, by its type or by the severity in its metadata.
 #[pyfunction]

@@ -43,6 +43,7 @@ mod sessions;
 mod sink;
 mod sources;
 mod torch_source;
+mod wrap;
 
 use pyo3::prelude::*;
 use stormlog_capture::memory::WithReserve;
@@ -82,8 +83,8 @@ mod _core {
         distributed::{distributed_model, gather_artifacts, parse_rank_filter},
         drawing::Drawing,
         driver::{
-            Around, device_shares, driver_answer, driver_held, driver_question, driver_start,
-            driver_state, driver_stop, process_name, wait_for_contexts,
+            device_shares, driver_answer, driver_held, driver_question, driver_start, driver_state,
+            driver_stop, process_name, wait_for_contexts,
         },
         framework::{
             framework_efficiency, framework_fragmentation, framework_leaks, framework_patterns,
@@ -91,8 +92,9 @@ mod _core {
         },
         labels::{
             alert_category, error_stem, event_backend, event_fields, event_severity,
-            fingerprint_id, is_alert_event, is_collector_degradation_event, is_oom_event,
-            issue_kind, issue_state, normalize_dimensions, normalize_text, session_fields,
+            fingerprint_id, is_alert_event, is_collector_degradation_event, is_library_file,
+            is_oom_event, issue_kind, issue_state, normalize_dimensions, normalize_text,
+            session_fields,
         },
         load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths},
         oom::{
@@ -108,7 +110,7 @@ mod _core {
         query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope},
         raised::MemoryErrors,
         recorder::Recorder,
-        records::{event_from_record, resolve_identity, validate_record},
+        records::{event_from_record, recorded_identity, resolve_identity, validate_record},
         reports::{analyze_runs, compare_runs, save_baseline},
         rollups::{
             read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
@@ -123,6 +125,7 @@ mod _core {
             Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
         },
         torch_source::{StepHook, live_blocks, pool_sizes},
+        wrap::{Around, InPhase},
     };
 
     #[pymodule_export]

@@ -92,10 +92,6 @@ pub(crate) struct IdentityArguments {
 impl IdentityArguments {
     /// The identity of this process in its job, from the flags or from the launcher's variables.
     pub(crate) fn resolve(&self) -> anyhow::Result<DistributedIdentity> {
-        let text = |text: &OsStr| Value::text(&*text.to_string_lossy());
-        let env: Map = std::env::vars_os()
-            .map(|(name, value)| (Text::from(&*name.to_string_lossy()), text(&value)))
-            .collect();
         let job_id = self.job_id.as_deref().map(Value::from);
         let [rank, local_rank, world_size] =
             [self.rank, self.local_rank, self.world_size].map(|value| value.map(Value::Int));
@@ -108,8 +104,19 @@ impl IdentityArguments {
             ],
             ..IdentityInput::default()
         };
-        Ok(stormlog_capture::launcher::resolve(input, Some(&env))?)
+        Ok(stormlog_capture::launcher::resolve(
+            input,
+            Some(&environment()),
+        )?)
     }
+}
+
+/// The environment variables of this process.
+pub(crate) fn environment() -> Map {
+    let text = |text: &OsStr| Text::from(&*text.to_string_lossy());
+    std::env::vars_os()
+        .map(|(name, value)| (text(&name), Value::Text(text(&value))))
+        .collect()
 }
 
 /// The directory of this process's sink: `root` itself, or a subdirectory if the job has several

@@ -21,13 +21,14 @@ use std::time::Duration;
 
 use stormlog_analysis::{read_manifest, sinks_of_run};
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
+use stormlog_capture::launcher::resolve_or_alone;
 use stormlog_capture::store::publish;
 use stormlog_format::{DistributedIdentity, Map, SinkNames, Value, session_sources};
 
 use crate::address_space::share_one_pool;
 use crate::child;
 use crate::last_words;
-use crate::recording::IdentityArguments;
+use crate::recording::environment;
 use crate::signals::{Signals, asks_to_end};
 use devices::OutsideDevices;
 use host::HostRecording;
@@ -181,13 +182,12 @@ impl Prepared {
         let root = plan.root;
         fs::create_dir_all(root)
             .map_err(|error| anyhow::anyhow!("cannot create '{}': {error}", root.display()))?;
-        let identity = IdentityArguments::default().resolve();
-        let identity = identity.unwrap_or_else(|error| {
+        let (identity, invalid) = resolve_or_alone(&environment());
+        if let Some(error) = invalid {
             warn(&format!(
                 "invalid launcher variables ({error}); recording as rank 0"
             ));
-            alone()
-        });
+        }
         let id = identity::run_id(root, &identity);
         let inbox = Inbox::create(root, &id, identity.rank)?;
         let mut variables = vec![
@@ -233,16 +233,6 @@ impl Prepared {
             inbox: self.inbox,
             earlier: self.earlier,
         }
-    }
-}
-
-/// The rank and world size of a process that was not started by a launcher such as `torchrun`.
-fn alone() -> DistributedIdentity {
-    DistributedIdentity {
-        job_id: None,
-        rank: 0,
-        local_rank: 0,
-        world_size: 1,
     }
 }
 

@@ -124,7 +124,7 @@ def users_stack(frames: list[dict[str, Any]]) -> Stack:
     users = [
         (frame["filename"], int(frame["line"]), frame["name"])
         for frame in frames
-        if is_users(frame["filename"]) and "torchinductor_" not in frame["filename"]
+        if is_users(frame["filename"])
     ]
     return tuple(users[:MOST_FRAMES])
 

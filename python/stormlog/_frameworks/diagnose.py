@@ -86,16 +86,19 @@ def diagnose(
     bundle = _core.DiagnoseBundle(
         output, command_line, environment, framework, native_history=capture is not None
     )
-    tracker = cut_short = None
+    cut_short = None
     try:
         tracker = make(interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
-        tracker.start_tracking()
-        session = tracker.get_session_summary()
-        if session is not None:
-            bundle.session_has_begun(session_summary_to_dict(session))
-        stay(tracker, duration)
-        if capture is not None:
-            bundle.adopt(capture(bundle.directory))
+        try:
+            tracker.start_tracking()
+            session = tracker.get_session_summary()
+            if session is not None:
+                bundle.session_has_begun(session_summary_to_dict(session))
+            stay(tracker, duration)
+            if capture is not None:
+                bundle.adopt(capture(bundle.directory))
+        finally:
+            tracker.stop_tracking()
     except KeyboardInterrupt:
         cut_short = "ended by KeyboardInterrupt"
         raise
@@ -103,7 +106,5 @@ def diagnose(
         cut_short = str(error)
         raise
     finally:
-        if tracker is not None:
-            tracker.stop_tracking()
         result = bundle.finish(device, count_ooms(), duration > 0, cut_short)
     return result

@@ -10,13 +10,9 @@ from functools import lru_cache
 from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
+from .. import _core
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LIBRARY_PARTS = (
-    f"{os.sep}site-packages{os.sep}",
-    f"{os.sep}dist-packages{os.sep}",
-    f"{os.sep}lib{os.sep}python",
-    "<frozen",
-)
 _FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "tensorflow", "transformers", "lightning")
 _STANDARD = tuple(
     os.path.abspath(path) + os.sep
@@ -37,8 +33,9 @@ def is_users(file: object) -> bool:
 
 @lru_cache(8192)
 def _is_users(file: str) -> bool:
-    if is_own(file) or any(part in file for part in _LIBRARY_PARTS):
+    if is_own(file) or _core.is_library_file(file):
         return False
+    # The standard library of this interpreter may be in any directory.
     if file.startswith(_STANDARD):
         return False
     # A framework that was built from source is not among the packages.

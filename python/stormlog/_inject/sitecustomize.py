@@ -29,11 +29,18 @@ _EXIT_PATIENCE_S = 0.5
 
 
 class _OnImport:
-    """Starts the recorder when the program imports a framework."""
+    """Starts the recorder when the program imports a framework.
+
+    The finder stays in ``sys.meta_path``: a finder that removes itself during an import makes the
+    import skip the next finder.
+    """
+
+    def __init__(self):
+        self._is_waiting = True
 
     def find_spec(self, name, path=None, target=None):
-        if name in _FRAMEWORKS:
-            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+        if self._is_waiting and name in _FRAMEWORKS:
+            self._is_waiting = False
             try:
                 _start_recorder()
             except Exception as error:
@@ -50,9 +57,12 @@ def _start_recorder():
 def _own_module(name):
     """A module of the package; None when it cannot be found."""
     name = "stormlog." + name
+    is_first = "stormlog" not in sys.modules
     try:
         __import__(name)
     except ImportError:
+        if is_first:
+            _forget_folder()
         # The package is not installed for this interpreter. The package of the interpreter that
         # runs `stormlog run` may work.
         package = os.environ.get("STORMLOG_RUN_PACKAGE")
@@ -64,6 +74,13 @@ def _own_module(name):
         finally:
             sys.path.remove(package)
     return sys.modules[name]
+
+
+def _forget_folder():
+    """Undo the import of a folder ``stormlog``, such as one with recordings. Python takes the folder
+    for a package without files, and would then not look for our package."""
+    if getattr(sys.modules.get("stormlog"), "__file__", None) is None:
+        sys.modules.pop("stormlog", None)
 
 
 def _warn(text):
@@ -130,11 +147,9 @@ def _leave(inbox, lines):
     # The name contains the process id, and the rename makes the file complete.
     path = os.path.join(inbox, "exception-%d" % os.getpid())
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    file = os.open(path + ".tmp", flags, 0o600)
-    try:
-        os.write(file, ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
-    finally:
-        os.close(file)
+    # The file object writes everything or raises an error; `os.write` may write a part.
+    with open(os.open(path + ".tmp", flags, 0o600), "wb") as file:
+        file.write(("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
     os.rename(path + ".tmp", path)
 
 
@@ -171,6 +186,7 @@ class _Listener:
         self._inspection = None
         self._looks = 0
         self._end = self._ended = None
+        self._starts_after_collection = False
 
     def start(self):
         """Start the thread. A process without it is still recorded."""
@@ -226,27 +242,34 @@ class _Listener:
         after the fork has returned in the parent, so our thread can start again only later: at the
         next garbage collection.
         """
-        if self._end is None or len(os.listdir("/proc/self/task")) > 2:
+        if self._end is None:
+            return
+        try:
+            threads = len(os.listdir("/proc/self/task"))
+        except OSError:
+            # The process may have no descriptor left. Python needs one too, to count the threads.
+            return
+        if threads > 2:
             return
         import gc
 
         self.stop()
         self._wait_for_end(_FORK_PATIENCE_S)
-        gc.callbacks.append(self._after_collection)
+        self._starts_after_collection = True
+        if self._after_collection not in gc.callbacks:
+            gc.callbacks.append(self._after_collection)
 
     def _after_collection(self, phase, _info):
-        if phase == "stop":
-            import gc
-
-            gc.callbacks.remove(self._after_collection)
+        # The callback stays in `gc.callbacks`: if it removed itself here, Python would skip the
+        # next callback.
+        if self._starts_after_collection and phase == "stop":
+            self._starts_after_collection = False
             self.start()
 
     def start_in_child(self):
         """In a child process after a fork, start to listen for requests that are sent to the child."""
-        import gc
-
         _mark_seen(self._inbox)
-        gc.callbacks[:] = [one for one in gc.callbacks if one != self._after_collection]
+        self._starts_after_collection = False
         self._inspection = None
         self.start()
 

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use deser::de::{Deserialize, Sink, SinkHandle};
 use deser::{Error, State};
+use stormlog_format::{is_library_file, is_torch_file};
 
 use super::list;
 
@@ -62,14 +63,14 @@ impl<'a> Frame<'a> {
         file.starts_with('<') || file.rsplit_once('.').is_some_and(|(_, end)| end == "py")
     }
 
-    fn is_of_torch(&self) -> bool {
-        // The part `-packages/` is there so that the user's own folder `torch` does not match.
-        self.filename.contains("-packages/torch/")
+    /// Whether the frame belongs to the user's code and not to a library.
+    fn is_users(&self) -> bool {
+        self.is_python() && !is_library_file(self.filename)
     }
 
-    /// Whether the frame belongs to the user's code and not to PyTorch.
-    fn is_users(&self) -> bool {
-        self.is_python() && !self.is_of_torch()
+    /// Whether the frame belongs to the user's code or to a library that uses PyTorch.
+    fn is_outside_torch(&self) -> bool {
+        self.is_python() && !is_torch_file(self.filename)
     }
 
     fn is_machinery(&self) -> bool {
@@ -97,12 +98,13 @@ impl<'a> Frame<'a> {
 pub(super) struct Stack<'a>(pub(super) Vec<Frame<'a>>);
 
 impl<'a> Stack<'a> {
-    /// The program line that is reported: the innermost line of the user's code, otherwise the
-    /// innermost frame.
+    /// The program line that is reported: the innermost line of the user's code, otherwise that of
+    /// a library other than PyTorch, otherwise the innermost frame.
     pub(super) fn place(&self) -> Option<String> {
         let frames = &self.0;
         let of_user = frames.iter().find(|frame| frame.is_users());
-        let found = of_user.or_else(|| frames.first());
+        let of_library = || frames.iter().find(|frame| frame.is_outside_torch());
+        let found = of_user.or_else(of_library).or_else(|| frames.first());
         if found.is_some_and(|frame| !frame.is_python())
             && let Some(name) = frames.iter().find_map(|frame| backward_of(frame.name))
         {
@@ -116,13 +118,14 @@ impl<'a> Stack<'a> {
     fn keep(&mut self, frame: Frame<'a>) {
         let frame = frame.within_bounds();
         let frames = &mut self.0;
+        let is_first = |test: fn(&Frame<'a>) -> bool| test(&frame) && !frames.iter().any(test);
         match (frame.is_python(), frames.first().map(Frame::is_python)) {
             // The first Python frame of a stack replaces the C++ frames before it.
             (true, Some(false)) => *frames = vec![frame],
             (true, _) if frames.len() < MOST_FRAMES => frames.push(frame),
-            // An allocation within PyTorch's modules may have many frames between the innermost one
-            // and the user's line, so that line is kept beyond the limit.
-            (true, _) if frame.is_users() && !frames.iter().any(Frame::is_users) => {
+            // An allocation within libraries may have many frames between the innermost one and the
+            // line that is reported, so that line is kept beyond the limit.
+            (true, _) if is_first(Frame::is_users) || is_first(Frame::is_outside_torch) => {
                 frames.push(frame);
             }
             (false, None | Some(false))
@@ -243,6 +246,18 @@ mod tests {
         assert_eq!(named.place().unwrap(), "step (train.py:26)");
         let inside = stack([frame("adam", "/v/dist-packages/torch/optim/adam.py", 971)]);
         assert_eq!(inside.place().unwrap(), "adam (adam.py:971)");
+        let trained = stack([
+            frame(
+                "forward",
+                "/v/site-packages/torch/nn/modules/linear.py",
+                125,
+            ),
+            frame("train", "/v/site-packages/transformers/trainer.py", 2240),
+            frame("<module>", "/home/user/train.py", 9),
+        ]);
+        assert_eq!(trained.place().unwrap(), "<module> (train.py:9)");
+        let library = stack(trained.0[..2].iter().cloned());
+        assert_eq!(library.place().unwrap(), "train (trainer.py:2240)");
         let unknown = stack([frame("step", "train.py", 0)]);
         assert_eq!(unknown.place().unwrap(), "step (train.py)");
     }
@@ -277,8 +292,10 @@ mod tests {
         let python = stack((0..100).map(|line| frame("f", "a.py", line)));
         assert_eq!(python.0.len(), MOST_FRAMES);
         let modules = (0..50).map(|line| frame("f", "/site-packages/torch/m.py", line));
-        let deep = stack(modules.chain((7..9).map(|line| frame("f", "train.py", line))));
-        assert_eq!(deep.0.len(), MOST_FRAMES + 1);
+        let library = (0..50).map(|line| frame("f", "/site-packages/lightning/l.py", line));
+        let users = (7..9).map(|line| frame("f", "train.py", line));
+        let deep = stack(modules.chain(library).chain(users));
+        assert_eq!(deep.0.len(), MOST_FRAMES + 2);
         assert_eq!(deep.place().unwrap(), "f (train.py:7)");
         let native = stack(
             (0..100).map(|_| frame("torch::autograd::generated::MulBackward0::apply()", "??", 0)),

@@ -18,7 +18,7 @@ use stormlog_capture::process::{Looked, look, own_identity};
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::classify::ExceptionFacts;
 use stormlog_format::json::{Layout, Writer, map_of, parse, value_of};
-use stormlog_format::{Map, ProcessIdentity, Value};
+use stormlog_format::{Map, ProcessIdentity, Value, is_library_file};
 
 use super::inject::own_directory;
 
@@ -205,21 +205,16 @@ pub(crate) struct Frame {
 
 impl Frame {
     fn is_library(&self) -> bool {
-        [
-            "/site-packages/",
-            "/dist-packages/",
-            "/lib/python",
-            "<frozen",
-        ]
-        .iter()
-        .any(|part| self.file.contains(part))
+        is_library_file(&self.file)
     }
 }
 
 impl Exception {
     fn parse(report: &str) -> Option<Self> {
         let mut found = Self::default();
-        for line in report.lines() {
+        // A report that is longer than what is read of it ends within a line.
+        let complete = report.rfind('\n').map_or("", |end| &report[..end]);
+        for line in complete.lines() {
             let (key, value) = line.split_once(' ')?;
             match key {
                 "time_ns" => found.time_ns = value.parse().ok()?,
@@ -404,10 +399,21 @@ mod tests {
         let request = Exception::parse(&found).unwrap().failed_request();
         let cause = request.get("cause").unwrap().as_map().unwrap();
         assert_eq!(cause.get("operation"), Some(&Value::text("a\nb")));
-        let torn = format!("{report}cause {{\"operation\"");
-        let request = Exception::parse(&torn).unwrap().failed_request();
+        let invalid = format!("{report}cause {{\"operation\"\n");
+        let request = Exception::parse(&invalid).unwrap().failed_request();
         let cause = request.get("cause").unwrap().as_map().unwrap();
         assert!(cause.get("site").is_some());
+    }
+
+    #[test]
+    fn a_torn_last_line_of_a_report_is_left_out() {
+        let report = "time_ns 5\npid 7\ntype RuntimeError\nmodule builtins\nmessage too big\n\
+                      frame 3 <module> /home/ada/train.py\n";
+        let whole = Exception::parse(report).unwrap();
+        for torn in ["frame", "frame 8 step", "frame 8 step /home/ad", "cause {"] {
+            let found = Exception::parse(&format!("{report}{torn}"));
+            assert_eq!(found.as_ref(), Some(&whole), "{torn}");
+        }
     }
 
     #[test]
