@@ -156,6 +156,7 @@ pub struct RunsSeen {
 /// ```
 pub struct Listing {
     roots: Vec<PathBuf>,
+    scope: Scope,
     known: HashMap<PathBuf, Known>,
 }
 
@@ -218,7 +219,17 @@ impl Listing {
     pub fn new(roots: Vec<PathBuf>) -> Self {
         Self {
             roots,
+            scope: Scope::Everything,
             known: HashMap::new(),
+        }
+    }
+
+    /// Creates a listing of the runs that were recorded into the given sinks and the sinks directly
+    /// in them. Other directories below the sinks, such as those of OOM bundles, are not searched.
+    pub fn of_sinks(sinks: Vec<PathBuf>) -> Self {
+        Self {
+            scope: Scope::Recordings,
+            ..Self::new(sinks)
         }
     }
 
@@ -262,7 +273,7 @@ impl Listing {
                 });
                 directory
             };
-            for (directory, place) in walk_with(&root, Scope::Everything, &mut read) {
+            for (directory, place) in walk_with(&root, self.scope, &mut read) {
                 let refused = directory.refused.iter();
                 let refused = refused.map(|(file, why)| (file.clone(), why.to_string()));
                 seen.refused.extend(refused);

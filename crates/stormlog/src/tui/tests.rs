@@ -244,6 +244,16 @@ fn every_tab_at_both_sizes() {
 }
 
 #[test]
+fn a_run_with_a_running_rank_has_no_end() {
+    let mut model = loaded();
+    model.now_ns = START + 600 * SECOND;
+    assert!(screen(&model, 120, 40).contains("lasting  40.0 s "));
+    model.sessions[1].summary.ended_at_ns = None;
+    model.sessions[1].effective_status = SessionStatus::Running;
+    assert!(screen(&model, 120, 40).contains("lasting  10 min so far"));
+}
+
+#[test]
 fn what_uses_a_device_is_on_the_first_screen() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
     let paths = [runs.join("h200_ledger")];
