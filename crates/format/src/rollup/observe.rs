@@ -300,8 +300,12 @@ fn incident(event_type: &Text, metadata: &Map) -> Option<Box<Incident>> {
         .get(metadata_keys::OOM_DUMP_PATH)
         .and_then(Value::as_text);
     let incident = Incident {
-        alert: classify::is_alert(event_type, metadata)
-            .then(|| (event_type.clone(), classify::severity(event_type, metadata))),
+        alert: classify::is_alert(event_type, metadata).then(|| {
+            (
+                event_type.clone(),
+                classify::severity_label(event_type, metadata),
+            )
+        }),
         is_oom,
         dump_path: dump_path.filter(|path| is_oom && !path.is_blank()).cloned(),
     };

@@ -516,6 +516,34 @@ fn without_colours_curves_are_told_apart_by_dots() {
 }
 
 #[test]
+fn live_alerts_have_the_severity_of_their_metadata() {
+    let mut monitor = crate::tui::monitor::Monitor::default();
+    let with = |kind: &str, key: &str, word: &str| {
+        let mut event = event(0, 0, kind, GIB);
+        event.metadata.insert(key, word);
+        event
+    };
+    monitor.take(vec![
+        with("collector_recovered", "collector_health_status", "healthy"),
+        with("collector_degraded", "collector_health_status", "unhealthy"),
+        with("warning", "severity", "critical"),
+        with("sample", "severity", "warning"),
+    ]);
+    let alerts = monitor.alerts.iter();
+    let alerts: Vec<_> = alerts
+        .map(|one| (one.severity, one.text.as_str()))
+        .collect();
+    assert_eq!(
+        alerts,
+        [
+            ("warning", "sample"),
+            ("critical", "warning"),
+            ("critical", "collector_degraded")
+        ]
+    );
+}
+
+#[test]
 fn limits_are_edited_and_obeyed() {
     let mut model = loaded();
     press(&mut model, "2l");
