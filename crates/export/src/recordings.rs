@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use stormlog_analysis::{artifacts_at, manifest_path, read_manifest, regular_file, segment_paths};
 use stormlog_format::json::parse;
 use stormlog_format::{
-    Event, EventType, Manifest, RecordDefaults, SessionStatus, SessionSummary, Text, Value,
+    Event, Manifest, RecordDefaults, SessionStatus, SessionSummary, Text, Value, classify,
     event_from_record,
 };
 
@@ -89,7 +89,7 @@ impl Recordings {
             let age = now_ns.saturating_sub(event.timestamp_ns);
             let interval = event.sampling_interval_ms.saturating_mul(1_000_000);
             let patience = interval.saturating_mul(STALE_INTERVALS).max(STALE_NS);
-            if !EventType::Sample.is(event.event_type.as_bytes()) || age > patience {
+            if !classify::is_sample(event.event_type.as_bytes()) || age > patience {
                 continue;
             }
             let track = (event.session_id.clone(), event.device_id);

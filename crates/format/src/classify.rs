@@ -6,7 +6,7 @@ use std::fmt;
 use crate::event_type::EventType;
 use crate::label::normalize_text;
 use crate::metadata_keys;
-use crate::text::Text;
+use crate::text::{Text, strip};
 use crate::value::{Map, Value};
 
 /// The names that make an event an alert, either as its type or as the `severity` in its metadata.
@@ -18,6 +18,13 @@ pub const ALERT_TYPES: [&str; 3] = [
 
 /// The `oom_reason` that is recorded for a process that the kernel killed when memory ran out.
 pub const KERNEL_OOM_KILL: &str = "kernel_oom_kill";
+
+/// Whether an event of this type is a sample. Case and surrounding white space are ignored.
+pub fn is_sample(event_type: &[u8]) -> bool {
+    EventType::Sample.is(event_type)
+        || std::str::from_utf8(event_type)
+            .is_ok_and(|kind| strip(kind).eq_ignore_ascii_case(EventType::Sample.as_str()))
+}
 
 /// How urgent a finding or an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,6 +161,14 @@ mod tests {
         assert_eq!(severity_label(&"error".into(), &silent), "critical");
         assert!(is_oom(&"error".into(), &silent));
         assert!(!is_oom(&"critical".into(), &silent));
+    }
+
+    #[test]
+    fn samples_are_recognized_however_they_are_spelled() {
+        for kind in ["sample", "Sample", " SAMPLE\n", "\u{a0}sample"] {
+            assert!(is_sample(kind.as_bytes()), "{kind:?}");
+        }
+        assert!(!is_sample(b"samples") && !is_sample(b"\xffsample"));
     }
 
     #[test]

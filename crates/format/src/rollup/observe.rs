@@ -285,6 +285,7 @@ fn is_alert_type(event_type: &[u8]) -> bool {
     known.any(|alert| alert.as_bytes() == event_type)
 }
 
+/// The kind of event that rollups count it as, by the exact type, as in stormlog 0.3.9.
 fn kind(event_type: &[u8]) -> Kind {
     match EventType::of(event_type) {
         Some(EventType::Sample) => Kind::Sample,

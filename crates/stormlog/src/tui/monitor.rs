@@ -168,7 +168,7 @@ impl Monitor {
             self.health.insert(event.rank, health);
         }
         let (kind, metadata) = (&event.event_type, &event.metadata);
-        if EventType::Sample.is(kind.as_bytes()) {
+        if classify::is_sample(kind.as_bytes()) {
             self.sample(key, event);
         }
         let is_recovery = EventType::CollectorRecovered.is(kind.as_bytes());

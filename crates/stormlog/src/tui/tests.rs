@@ -516,6 +516,13 @@ fn without_colours_curves_are_told_apart_by_dots() {
 }
 
 #[test]
+fn the_live_view_shows_samples_however_their_type_is_spelled() {
+    let mut monitor = crate::tui::monitor::Monitor::default();
+    monitor.take(vec![event(0, 0, "Sample", GIB)]);
+    assert_eq!(monitor.lanes.len(), 1);
+}
+
+#[test]
 fn live_alerts_have_the_severity_of_their_metadata() {
     let mut monitor = crate::tui::monitor::Monitor::default();
     let with = |kind: &str, key: &str, word: &str| {
