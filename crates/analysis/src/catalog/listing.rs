@@ -10,7 +10,7 @@ use hashbrown::{HashMap, HashSet};
 use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text, Value};
 
 use super::directory::{Directory, DirectoryKind};
-use super::follow::event_of;
+use super::follow::event_of_line;
 use super::names::{holding_folder, plain_or_compressed, tidy};
 use super::sink::{last_time_in, newest_segments, settled};
 use super::stamp::Stamp;
@@ -413,7 +413,7 @@ fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
     // A compressed segment may be cut off after the line; what was read before an error counts.
     let _ = source.reader.take(LONGEST_START).read_to_end(&mut head);
     let line = &head[..memchr::memchr(b'\n', &head)?];
-    let event = event_of(line).ok()??;
+    let event = event_of_line(line).ok()??;
     if event.session_id != *session_id {
         return None;
     }
