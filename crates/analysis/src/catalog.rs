@@ -29,7 +29,7 @@ mod sink;
 mod stamp;
 mod walk;
 
-pub use follow::{FollowFrom, Followed, Follower};
+pub use follow::{FollowFrom, Followed, Follower, event_of_line};
 pub use listing::{ListedRun, ListedSession, Listing, RunPeaks, RunsSeen, SoFar};
 pub use names::tidy;
 pub use sink::{last_event_ns, manifest_path, read_manifest, segment_paths, sink_names};

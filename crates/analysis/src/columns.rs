@@ -16,7 +16,7 @@ use std::sync::Arc;
 use stormlog_format::json::parse;
 use stormlog_format::scan::RawRecord;
 use stormlog_format::skeleton::{Matcher, Numbered};
-use stormlog_format::{Counters, Event, EventType, Map, Text, Value, Version};
+use stormlog_format::{Counters, Event, Map, Text, Value, Version, classify};
 
 pub(crate) use builder::ChunkBuilder;
 use interner::Strings;
@@ -270,14 +270,10 @@ impl Events {
         self.rows.is_empty()
     }
 
-    /// Whether any event is a sample, which is an event with the type `sample` in upper or lower
-    /// case.
+    /// Whether any event is a sample.
     pub fn has_samples(&self) -> bool {
-        self.iter().any(|event| {
-            event
-                .event_type()
-                .eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
-        })
+        let mut events = self.iter();
+        events.any(|event| classify::is_sample(event.event_type()))
     }
 
     /// The event at an index of the list; `None` if the list is shorter.

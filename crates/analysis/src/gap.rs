@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::classify::is_sample;
 use stormlog_format::json::by_name;
 use stormlog_format::whole;
 
 use crate::columns::{EventRef, Events};
 use crate::detect::Severity;
 use regression::{fit, mean, sample_deviation};
-use samples::{device_gap, device_total, is_sample};
+use samples::{device_gap, device_total};
 
 /// The thresholds above which the gap between used and reserved memory is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]

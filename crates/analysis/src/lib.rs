@@ -19,6 +19,7 @@ pub mod issue;
 mod load;
 pub mod loose;
 pub mod markers;
+mod notices;
 mod overview;
 pub mod pack;
 pub mod phases;
@@ -41,5 +42,6 @@ pub use load::{
     default_session, load_document, load_events, load_sessions, loaded_of_events,
     name_without_rank, open_text, rank_in_name, read_whole, stream_events, stream_lines,
 };
+pub use notices::{Noticed, notices};
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

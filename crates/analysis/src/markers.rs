@@ -1,8 +1,9 @@
-//! Markers for a timeline: single events, and spans of phases.
+//! Markers for a timeline, as stormlog 0.3.9 makes them for the Python package: single events, with
+//! the severity of their type, and spans of phases.
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use stormlog_format::{EventType, Text, Value, metadata_keys};
+use stormlog_format::{EventType, Map, Text, Value, classify, metadata_keys};
 
 use crate::columns::Events;
 use crate::loose::LooseEvent;
@@ -109,36 +110,16 @@ fn may_be_point(event_type: &[u8]) -> bool {
 
 fn point(index: usize, event: &LooseEvent) -> Option<Marker> {
     let event_type = event.event_type.as_ref()?.stripped();
-    let (mut kind, severity, fallback) = match EventType::of(event_type.as_bytes())? {
-        EventType::Start => ("lifecycle", "info", "Tracking started"),
-        EventType::Stop => ("lifecycle", "info", "Tracking stopped"),
-        EventType::CollectorDegraded => ("collector", "warning", "Collector degraded"),
-        EventType::CollectorRecovered => ("collector", "info", "Collector recovered"),
-        EventType::Warning => ("alert", "warning", "Warning"),
-        EventType::Critical => ("alert", "critical", "Critical alert"),
-        EventType::Error => ("alert", "critical", "Error"),
+    let (kind, severity) = match EventType::of(event_type.as_bytes())? {
+        EventType::Start | EventType::Stop => ("lifecycle", "info"),
+        EventType::CollectorDegraded => ("collector", "warning"),
+        EventType::CollectorRecovered => ("collector", "info"),
+        EventType::Warning => ("alert", "warning"),
+        EventType::Error if classify::is_oom(&event_type, &event.metadata) => ("oom", "critical"),
+        EventType::Critical | EventType::Error => ("alert", "critical"),
         _ => return None,
     };
-    let mut fallback = Text::from(fallback);
-    let has_oom = [metadata_keys::OOM_REASON, metadata_keys::OOM_DUMP_PATH]
-        .map(|key| event.metadata.contains(key));
-    if EventType::Error.is(event_type.as_bytes()) && has_oom.contains(&true) {
-        kind = "oom";
-        let reason = event
-            .metadata
-            .get(metadata_keys::OOM_REASON)
-            .and_then(Value::as_text);
-        fallback = match reason.map(Text::stripped) {
-            Some(reason) if !reason.is_blank() => {
-                Text::from_bytes(&[b"OOM detected: ", reason.as_bytes()].concat())
-            }
-            _ => "OOM detected".into(),
-        };
-    }
-    let context = event.context.as_ref().map(Text::stripped);
-    let label = context
-        .filter(|context| !context.is_blank())
-        .unwrap_or(fallback);
+    let label = label(&event_type, event.context.as_ref(), &event.metadata);
     Some(Marker {
         session_id: event.session_id.clone()?,
         start_ns: event.timestamp_ns?,
@@ -152,6 +133,36 @@ fn point(index: usize, event: &LooseEvent) -> Option<Marker> {
         world_size: event.world_size,
         subject: Subject::Event { index, event_type },
     })
+}
+
+/// The label of an event: its context, or else what its type means.
+pub fn label(event_type: &Text, context: Option<&Text>, metadata: &Map) -> Text {
+    let context = context.map(Text::stripped);
+    if let Some(context) = context.filter(|context| !context.is_blank()) {
+        return context;
+    }
+    if classify::is_oom(event_type, metadata) {
+        let reason = metadata
+            .get(metadata_keys::OOM_REASON)
+            .and_then(Value::as_text);
+        return match reason.map(Text::stripped) {
+            Some(reason) if !reason.is_blank() => {
+                Text::from_bytes(&[b"OOM detected: ", reason.as_bytes()].concat())
+            }
+            _ => "OOM detected".into(),
+        };
+    }
+    let by_type = match EventType::of(event_type.as_bytes()) {
+        Some(EventType::Start) => "Tracking started",
+        Some(EventType::Stop) => "Tracking stopped",
+        Some(EventType::CollectorDegraded) => "Collector degraded",
+        Some(EventType::CollectorRecovered) => "Collector recovered",
+        Some(EventType::Warning) => "Warning",
+        Some(EventType::Critical) => "Critical alert",
+        Some(EventType::Error) => "Error",
+        _ => "Alert",
+    };
+    by_type.into()
 }
 
 fn phases<'a>(

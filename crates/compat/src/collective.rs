@@ -11,9 +11,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::gap::regression::{mean, sample_deviation};
 use stormlog_analysis::gap::rounding;
-use stormlog_analysis::gap::samples::{device_gap, device_total, is_sample};
+use stormlog_analysis::gap::samples::{device_gap, device_total};
 use stormlog_analysis::phases::{self, PhaseAttribution};
 use stormlog_analysis::{EventRef, Events};
+use stormlog_format::classify::is_sample;
 use stormlog_format::{Map, names};
 
 pub use config::{CollectiveConfig, ConfigError, FIELDS, Preset, check_fields};

@@ -199,7 +199,8 @@ fn listed(numbers: &[i64]) -> String {
     texts.join(", ")
 }
 
-/// Whether an event type is a sample. Case is ignored, but surrounding white space is not.
+/// Whether an event type is a sample, as this analysis of stormlog 0.3.9 decides: case is ignored,
+/// but surrounding white space is not.
 fn is_sample(event_type: &[u8]) -> bool {
     event_type.eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
 }

@@ -6,11 +6,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use stormlog_analysis::catalog::event_of_line;
 use stormlog_analysis::{artifacts_at, manifest_path, read_manifest, regular_file, segment_paths};
-use stormlog_format::json::parse;
 use stormlog_format::{
-    Event, EventType, Manifest, RecordDefaults, SessionStatus, SessionSummary, Text, Value,
-    event_from_record,
+    Event, EventType, Manifest, SessionStatus, SessionSummary, Text, Value, classify,
 };
 
 use crate::levels::{DeviceId, Labels, Levels};
@@ -89,7 +88,7 @@ impl Recordings {
             let age = now_ns.saturating_sub(event.timestamp_ns);
             let interval = event.sampling_interval_ms.saturating_mul(1_000_000);
             let patience = interval.saturating_mul(STALE_INTERVALS).max(STALE_NS);
-            if !EventType::Sample.is(event.event_type.as_bytes()) || age > patience {
+            if !classify::is_sample(event.event_type.as_bytes()) || age > patience {
                 continue;
             }
             let track = (event.session_id.clone(), event.device_id);
@@ -134,7 +133,10 @@ impl Recordings {
             return;
         };
         let events = part_of(path, SeekFrom::Start(0), HEAD).unwrap_or_default();
-        for event in events.iter().filter(|event| event.event_type == "start") {
+        for event in events
+            .iter()
+            .filter(|event| EventType::Start.is(event.event_type.as_bytes()))
+        {
             let uuid = event.metadata.get("device_uuid").and_then(Value::as_text);
             if let Some(uuid) = uuid {
                 let uuid = uuid.to_str_lossy().into_owned();
@@ -167,13 +169,9 @@ fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     file.seek(start)?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
-    let defaults = RecordDefaults::default();
     let lines = bytes.split(|byte| *byte == b'\n');
     // A line that is cut at the start or the end of the section is not valid JSON and is skipped.
-    let events = lines.filter_map(|line| match parse(line) {
-        Ok(Value::Map(record)) => event_from_record(&record, &defaults).ok(),
-        _ => None,
-    });
+    let events = lines.filter_map(|line| event_of_line(line).ok()?);
     Ok(events.collect())
 }
 

@@ -18,6 +18,7 @@ mod manifest;
 pub mod metadata_keys;
 mod names;
 mod number;
+pub mod part_folders;
 mod placeholders;
 mod python_file;
 mod python_text;

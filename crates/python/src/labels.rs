@@ -32,7 +32,7 @@ pub(crate) fn event_severity<'py>(
     event_type: &Bound<'py, PyAny>,
     metadata: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyString>> {
-    let severity = classify::severity(&word(event_type)?, &labels(metadata)?);
+    let severity = classify::severity_label(&word(event_type)?, &labels(metadata)?);
     text_to_python(event_type.py(), &severity)
 }
 

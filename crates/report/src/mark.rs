@@ -3,23 +3,13 @@
 
 use std::collections::HashMap;
 
-use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
-use stormlog_analysis::markers;
-use stormlog_format::human_rate;
+use stormlog_analysis::{LoadedSession, markers, notices};
+use stormlog_format::classify::Notice;
+use stormlog_format::{Text, human_rate};
 
 use crate::bytes;
 use crate::label::clean;
-
-/// Converts the word for a severity in an event to a [`Severity`]. A word that is not a known
-/// severity becomes [`Severity::Info`].
-fn severity_of(word: &str) -> Severity {
-    match word.trim().to_ascii_lowercase().as_str() {
-        "critical" | "error" | "high" => Severity::Critical,
-        "warning" | "medium" => Severity::Warning,
-        _ => Severity::Info,
-    }
-}
 
 /// The kind of event or finding that a mark shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,30 +62,31 @@ pub struct Mark {
 /// Creates the marks for the events of several sessions, in order of time. The start and the end of
 /// a session get no mark.
 pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
-    let markers = sessions.iter().flat_map(|session| {
+    let on_host = |session: &&LoadedSession| {
         let first = session.events.get(0);
-        let on_host = first.is_some_and(|event| event.origin().device_id < 0);
-        let found = markers::of_events(&session.events, false).into_iter();
-        found.map(move |marker| (marker, on_host))
-    });
-    let mut marks: Vec<Mark> = markers
-        .filter_map(|(marker, on_host)| {
-            let kind = match marker.kind {
-                "alert" => MarkKind::Alert,
-                "oom" => MarkKind::Oom,
-                "collector" => MarkKind::Collector,
-                _ => return None,
-            };
-            Some(Mark {
-                time_ns: marker.start_ns,
-                end_ns: marker.end_ns,
-                rank: marker.rank,
-                severity: severity_of(marker.severity),
-                label: clean(&marker.label.to_str_lossy()),
+        first.is_some_and(|event| event.origin().device_id < 0)
+    };
+    let on_host: Vec<bool> = sessions.iter().map(on_host).collect();
+    let mut marks: Vec<Mark> = notices(sessions)
+        .into_iter()
+        .map(|(session, noticed)| {
+            let event = noticed.event;
+            let context = event.context().map(Text::from_bytes);
+            let label = markers::label(&noticed.event_type, context.as_ref(), &noticed.metadata);
+            Mark {
+                time_ns: event.timestamp_ns(),
+                end_ns: None,
+                rank: Some(event.origin().rank),
+                severity: noticed.severity,
+                label: clean(&label.to_str_lossy()),
                 detail: None,
-                kind,
-                on_host,
-            })
+                kind: match noticed.notice {
+                    Notice::Alert => MarkKind::Alert,
+                    Notice::Oom => MarkKind::Oom,
+                    Notice::Collector => MarkKind::Collector,
+                },
+                on_host: on_host[session],
+            }
         })
         .collect();
     marks.sort_by_key(|mark| mark.time_ns);
@@ -199,6 +190,9 @@ pub(crate) fn grouped(marks: &[Mark]) -> Vec<MarkGroup> {
 
 #[cfg(test)]
 mod tests {
+    use stormlog_analysis::Events;
+    use stormlog_format::RecordDefaults;
+
     use super::*;
 
     fn alert(time_ns: i64, label: &str) -> Mark {
@@ -232,6 +226,48 @@ mod tests {
         let groups = grouped(&marks);
         assert_eq!(groups.len(), 100_000);
         assert!(groups.iter().all(|group| group.times.len() == 2));
+    }
+
+    #[test]
+    fn the_metadata_decide_the_severity_of_a_mark() {
+        let event = |time_ns: i64, kind: &str, metadata: &str| {
+            let line = format!(
+                r#"{{"schema_version": 3, "session_id": "s", "timestamp_ns": {time_ns},
+                "event_type": "{kind}", "collector": "x", "sampling_interval_ms": 1, "pid": 7,
+                "host": "h", "device_id": 0, "allocator_allocated_bytes": 1,
+                "allocator_reserved_bytes": 1, "allocator_active_bytes": null,
+                "allocator_inactive_bytes": null, "allocator_change_bytes": 0,
+                "device_used_bytes": 1, "device_free_bytes": 1, "device_total_bytes": 2,
+                "context": null, "job_id": null, "rank": 0, "local_rank": 0, "world_size": 1,
+                "metadata": {metadata}}}"#
+            );
+            let value = stormlog_format::json::parse(line.as_bytes()).unwrap();
+            stormlog_format::event_from_record(value.as_map().unwrap(), &RecordDefaults::default())
+                .unwrap()
+        };
+        let session = LoadedSession::of_events(&Events::from_events(&[
+            event(1, "sample", "{}"),
+            event(2, "warning", r#"{"severity": "critical"}"#),
+            event(3, "sample", r#"{"severity": "warning"}"#),
+            event(4, "error", r#"{"severity": "info", "oom_reason": "x"}"#),
+        ]));
+        let marks: Vec<_> = marks_of(&[&session])
+            .into_iter()
+            .map(|mark| (mark.time_ns, mark.severity, mark.kind, mark.label))
+            .collect();
+        assert_eq!(
+            marks,
+            [
+                (2, Severity::Critical, MarkKind::Alert, "Warning".into()),
+                (3, Severity::Warning, MarkKind::Alert, "Alert".into()),
+                (
+                    4,
+                    Severity::Critical,
+                    MarkKind::Oom,
+                    "OOM detected: x".into()
+                ),
+            ]
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use stormlog_analysis::catalog::{self, FilesState, ListedRun, RunsSeen};
 use stormlog_analysis::name_without_rank;
 use stormlog_analysis::timeline::Program;
-use stormlog_format::{SessionStatus, Text};
+use stormlog_format::{SessionStatus, Text, part_folders};
 
 use crate::machine::Machine;
 
@@ -225,13 +225,9 @@ impl Listing {
 /// the directory is only a part of the run, such as `rank-0` or `host`.
 fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    let is_part = name == "host"
-        || ["rank-", "gpu-", "pid-"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix));
     let is_root = roots.iter().any(|root| root == directory);
     match directory.parent() {
-        Some(parent) if is_part && !is_root => parent,
+        Some(parent) if part_folders::is_part(&name) && !is_root => parent,
         _ => directory,
     }
 }
@@ -429,6 +425,10 @@ mod tests {
         assert_eq!(name_of(Path::new("/elsewhere/c"), &roots), "c");
         assert_eq!(
             folder_of(Path::new("/runs/a/host"), &roots),
+            Path::new("/runs/a")
+        );
+        assert_eq!(
+            folder_of(Path::new("/runs/a/host-rank-0000"), &roots),
             Path::new("/runs/a")
         );
         assert_eq!(

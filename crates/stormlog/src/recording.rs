@@ -13,7 +13,9 @@ use stormlog_capture::collect::nvml::{self, NvmlCollector, Share};
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::record::{Detail, RecordOptions, Recorder};
 use stormlog_capture::store::{SinkConfig, host_name};
-use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value, parse_duration};
+use stormlog_format::{
+    DistributedIdentity, IdentityInput, Map, Text, Value, parse_duration, part_folders,
+};
 
 use crate::signals::Signals;
 
@@ -122,11 +124,7 @@ pub(crate) fn environment() -> Map {
 /// The directory of this process's sink: `root` itself, or a subdirectory if the job has several
 /// ranks.
 pub(crate) fn sink_for_rank(root: &Path, identity: &DistributedIdentity) -> PathBuf {
-    if identity.world_size > 1 {
-        root.join(format!("rank-{:04}", identity.rank))
-    } else {
-        root.to_path_buf()
-    }
+    part_folders::of_rank(identity).map_or_else(|| root.to_path_buf(), |name| root.join(name))
 }
 
 /// The settings of a recorder: what it records, how often, and where it stores the events.

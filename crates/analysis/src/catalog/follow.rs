@@ -332,7 +332,7 @@ impl Read {
     ) {
         let mut reported = 0;
         for line in self.bytes[self.lines.clone()].split(|byte| *byte == b'\n') {
-            match event_of(line) {
+            match event_of_line(line) {
                 Ok(Some(event)) => visit(file, event),
                 Err(reason) if reported < MOST_REPORTED => {
                     reported += 1;
@@ -345,7 +345,7 @@ impl Read {
 }
 
 /// The event on a line, `None` when the line is blank, or an error that describes the damage.
-pub(super) fn event_of(line: &[u8]) -> Result<Option<Event>, String> {
+pub fn event_of_line(line: &[u8]) -> Result<Option<Event>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use hashbrown::{HashMap, HashSet};
 use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text, Value};
 
 use super::directory::{Directory, DirectoryKind};
-use super::follow::event_of;
+use super::follow::event_of_line;
 use super::names::{holding_folder, plain_or_compressed, tidy};
 use super::sink::{last_time_in, newest_segments, settled};
 use super::stamp::Stamp;
@@ -156,6 +156,7 @@ pub struct RunsSeen {
 /// ```
 pub struct Listing {
     roots: Vec<PathBuf>,
+    scope: Scope,
     known: HashMap<PathBuf, Known>,
 }
 
@@ -218,7 +219,17 @@ impl Listing {
     pub fn new(roots: Vec<PathBuf>) -> Self {
         Self {
             roots,
+            scope: Scope::Everything,
             known: HashMap::new(),
+        }
+    }
+
+    /// Creates a listing of the runs that were recorded into the given sinks and the sinks directly
+    /// in them. Other directories below the sinks, such as those of OOM bundles, are not searched.
+    pub fn of_sinks(sinks: Vec<PathBuf>) -> Self {
+        Self {
+            scope: Scope::Recordings,
+            ..Self::new(sinks)
         }
     }
 
@@ -262,7 +273,7 @@ impl Listing {
                 });
                 directory
             };
-            for (directory, place) in walk_with(&root, Scope::Everything, &mut read) {
+            for (directory, place) in walk_with(&root, self.scope, &mut read) {
                 let refused = directory.refused.iter();
                 let refused = refused.map(|(file, why)| (file.clone(), why.to_string()));
                 seen.refused.extend(refused);
@@ -402,7 +413,7 @@ fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
     // A compressed segment may be cut off after the line; what was read before an error counts.
     let _ = source.reader.take(LONGEST_START).read_to_end(&mut head);
     let line = &head[..memchr::memchr(b'\n', &head)?];
-    let event = event_of(line).ok()??;
+    let event = event_of_line(line).ok()??;
     if event.session_id != *session_id {
         return None;
     }

@@ -9,6 +9,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+pub use stormlog_format::classify::Severity;
 use stormlog_format::json::by_name;
 
 use super::cause::Cause;
@@ -50,29 +51,6 @@ stormlog_format::names!(Kind {
 });
 
 impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// How urgent a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// A note: worth knowing, but the run is not in danger.
-    Info,
-    /// The problem costs memory that the run or another process may need.
-    Warning,
-    /// The problem ended the run, or will end it.
-    Critical,
-}
-
-stormlog_format::names!(Severity {
-    Info => "info",
-    Warning => "warning",
-    Critical => "critical",
-});
-
-impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

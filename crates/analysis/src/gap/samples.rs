@@ -1,15 +1,6 @@
-//! Identifies samples among events, and computes the gap between their used and reserved memory.
+//! The gap between the used and the reserved memory of a sample.
 
 use crate::columns::EventRef;
-use stormlog_format::EventType;
-
-/// Whether an event of this type is a sample. Case and surrounding white space are ignored.
-pub fn is_sample(event_type: &[u8]) -> bool {
-    EventType::Sample.is(event_type)
-        || std::str::from_utf8(event_type).is_ok_and(|kind| {
-            stormlog_format::strip(kind).eq_ignore_ascii_case(EventType::Sample.as_str())
-        })
-}
 
 /// The gap of an event: bytes in use on the device beyond the bytes that the allocator reserved.
 /// The gap is `None` when used or reserved bytes are unknown.

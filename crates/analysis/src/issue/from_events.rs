@@ -1,6 +1,6 @@
 //! Finds issues in bundles and events, with the titles and dimensions of stormlog 0.3.9.
 
-use stormlog_format::classify;
+use stormlog_format::classify::{self, Severity};
 use stormlog_format::label::normalize_text;
 use stormlog_format::{Map, Text, Value, metadata_keys, python_str};
 
@@ -82,11 +82,11 @@ pub(crate) fn of_event(row: EventRow<'_>) -> Option<(Subject<'_>, EvidenceLink)>
     let metadata = event.metadata();
     let (severity, report, evidence) = if classify::is_oom(&kind, &metadata) {
         let (report, evidence) = oom(row, kind, &metadata);
-        ("critical".into(), report, evidence)
+        (Severity::Critical.as_str().into(), report, evidence)
     } else if is_collector_degradation(&kind, &metadata) {
         degradation(row, kind, &metadata)
     } else if classify::is_alert(&kind, &metadata) {
-        let severity = classify::severity(&kind, &metadata);
+        let severity = classify::severity_label(&kind, &metadata);
         let context = event.context().map(Text::from_bytes);
         let category = alert_category(&context.unwrap_or_default());
         let report = Report::Alert { category };
@@ -148,11 +148,7 @@ fn degradation(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Text, Report, 
         Some(status) if !status.is_blank() => normalize_text(&status),
         _ => "degraded".into(),
     };
-    let severity = if health == "unhealthy" {
-        "critical"
-    } else {
-        "warning"
-    };
+    let severity = Severity::of_health(&health).as_str();
     let error = metadata.get("collector_last_error");
     let error = error.filter(|error| !error.is_null()).map(python_str);
     let fields = match metadata.get(metadata_keys::COLLECTOR_PARTIAL_FIELDS) {

@@ -66,7 +66,9 @@ pub(crate) fn is_transition(event: EventRef<'_>) -> bool {
     )
 }
 
-/// Whether the event is a sample.
+/// Whether the event is a sample for the metrics of `query summary`. As in stormlog 0.3.9, the type
+/// must be exactly `sample`, because the metrics are also answered from rollups, which count by this
+/// rule.
 pub(crate) fn is_sample(event: EventRef<'_>) -> bool {
     EventType::Sample.is(event.event_type())
 }

@@ -250,7 +250,7 @@ fn alerts(rows: &EventRows) -> impl Iterator<Item = Evidence> {
     alerts.map(|row| {
         let kind = text(row.event.event_type());
         let event_metadata = row.event.metadata();
-        let severity = classify::severity(&kind, &event_metadata);
+        let severity = classify::severity_label(&kind, &event_metadata);
         let origin = row.event.origin();
         let parts: [Value; 5] = [
             "alert".into(),

@@ -97,23 +97,16 @@ fn of_bundle(directory: &Path) -> Option<Sighting> {
 
 fn of_event(event: Event, path: &Path) -> Option<Sighting> {
     let (kind, metadata) = (&event.event_type, &event.metadata);
-    let what = if classify::is_oom(kind, metadata) {
-        "oom"
-    } else if *kind == "collector_degraded" || *kind == "collector_recovered" {
-        "collector"
-    } else if classify::is_alert(kind, metadata) {
-        "alert"
-    } else {
-        return None;
+    let kind_of_sighting = match classify::notice(kind, metadata)? {
+        classify::Notice::Oom => "oom",
+        classify::Notice::Collector => "collector",
+        classify::Notice::Alert => "alert",
     };
+    let severity = classify::severity_of_event(kind, metadata);
     let said = event.context.filter(|context| !context.is_blank());
-    let severity = match what {
-        "collector" if event.event_type == "collector_degraded" => "warning".into(),
-        _ => classify::severity(&event.event_type, &event.metadata),
-    };
     Some(Sighting {
-        kind: what,
-        severity,
+        kind: kind_of_sighting,
+        severity: severity.as_str().into(),
         timestamp_ns: Some(event.timestamp_ns),
         session_id: Some(event.session_id),
         rank: Some(event.rank),

@@ -214,9 +214,7 @@ type Key = (i64, i64, Text);
 
 /// Whether an event is a sample: a regular reading of the counters.
 pub(super) fn is_sample(event: EventRef<'_>) -> bool {
-    let kind = event.event_type();
-    let sample = EventType::Sample.as_str().as_bytes();
-    kind == sample || kind.trim_ascii().eq_ignore_ascii_case(sample)
+    classify::is_sample(event.event_type())
 }
 
 /// Whether an event that is not a sample has current counters. Events about the recorder, phases

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stormlog_analysis::gap::samples::{device_gap, is_sample};
+use stormlog_analysis::gap::samples::device_gap;
 use stormlog_analysis::phases::PhaseReplay;
 use stormlog_analysis::{EventRef, Events};
+use stormlog_format::classify::is_sample;
 
 use super::candidates::{self, Candidate};
 use crate::collective::{self, CollectiveConfig};

@@ -67,6 +67,15 @@ fn lines(levels: &Levels) -> Vec<String> {
 }
 
 #[test]
+fn a_sample_is_recognized_however_its_type_is_spelled() {
+    let mut event = sample(0, NOW);
+    event.event_type = "Sample".into();
+    let mut levels = Levels::default();
+    let fresh = Recordings::default().add_latest(&[event], NOW, &mut levels);
+    assert_eq!(fresh.len(), 1);
+}
+
+#[test]
 fn a_device_and_its_process_have_their_own_series() {
     let mut event = sample(0, NOW);
     event.metadata.insert("process_device_used_bytes", 2500);

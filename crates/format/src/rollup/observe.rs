@@ -285,6 +285,7 @@ fn is_alert_type(event_type: &[u8]) -> bool {
     known.any(|alert| alert.as_bytes() == event_type)
 }
 
+/// The kind of event that rollups count it as, by the exact type, as in stormlog 0.3.9.
 fn kind(event_type: &[u8]) -> Kind {
     match EventType::of(event_type) {
         Some(EventType::Sample) => Kind::Sample,
@@ -300,8 +301,12 @@ fn incident(event_type: &Text, metadata: &Map) -> Option<Box<Incident>> {
         .get(metadata_keys::OOM_DUMP_PATH)
         .and_then(Value::as_text);
     let incident = Incident {
-        alert: classify::is_alert(event_type, metadata)
-            .then(|| (event_type.clone(), classify::severity(event_type, metadata))),
+        alert: classify::is_alert(event_type, metadata).then(|| {
+            (
+                event_type.clone(),
+                classify::severity_label(event_type, metadata),
+            )
+        }),
         is_oom,
         dump_path: dump_path.filter(|path| is_oom && !path.is_blank()).cloned(),
     };

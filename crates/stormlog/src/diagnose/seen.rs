@@ -145,7 +145,7 @@ impl Subject {
         let mut backend = None;
         let mut points = Vec::new();
         for event in session.events.iter() {
-            if event.origin().device_id != device || !EventType::Sample.is(event.event_type()) {
+            if event.origin().device_id != device || !classify::is_sample(event.event_type()) {
                 continue;
             }
             backend.get_or_insert_with(|| {

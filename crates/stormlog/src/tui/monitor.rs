@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use stormlog_format::whole;
-use stormlog_format::{Event, EventType, Text, metadata_keys};
+use stormlog_format::{Event, EventType, Text, classify, metadata_keys};
 use stormlog_report::clean;
 
 /// How many events the live view keeps; at two samples a second, these events cover more than an
@@ -167,16 +167,14 @@ impl Monitor {
             };
             self.health.insert(event.rank, health);
         }
-        match EventType::of(event.event_type.as_bytes()) {
-            Some(EventType::Sample) => self.sample(key, event),
-            Some(EventType::Warning) => self.alert("warning", &text_of(event), event.timestamp_ns),
-            Some(EventType::Critical | EventType::Error) => {
-                self.alert("critical", &text_of(event), event.timestamp_ns);
-            }
-            Some(EventType::CollectorDegraded) => {
-                self.alert("warning", &text_of(event), event.timestamp_ns);
-            }
-            _ => {}
+        let (kind, metadata) = (&event.event_type, &event.metadata);
+        if classify::is_sample(kind.as_bytes()) {
+            self.sample(key, event);
+        }
+        let is_recovery = EventType::CollectorRecovered.is(kind.as_bytes());
+        if classify::notice(kind, metadata).is_some() && !is_recovery {
+            let severity = classify::severity_of_event(kind, metadata);
+            self.alert(severity.as_str(), &text_of(event), event.timestamp_ns);
         }
     }
 

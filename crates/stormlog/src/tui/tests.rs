@@ -244,6 +244,16 @@ fn every_tab_at_both_sizes() {
 }
 
 #[test]
+fn a_run_with_a_running_rank_has_no_end() {
+    let mut model = loaded();
+    model.now_ns = START + 600 * SECOND;
+    assert!(screen(&model, 120, 40).contains("lasting  40.0 s "));
+    model.sessions[1].summary.ended_at_ns = None;
+    model.sessions[1].effective_status = SessionStatus::Running;
+    assert!(screen(&model, 120, 40).contains("lasting  10 min so far"));
+}
+
+#[test]
 fn what_uses_a_device_is_on_the_first_screen() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
     let paths = [runs.join("h200_ledger")];
@@ -503,6 +513,41 @@ fn without_colours_curves_are_told_apart_by_dots() {
     model.palette.colours = false;
     model.tab = Tab::Visualizations;
     insta::assert_snapshot!("visualizations_plain_80x24", screen(&model, 80, 24));
+}
+
+#[test]
+fn the_live_view_shows_samples_however_their_type_is_spelled() {
+    let mut monitor = crate::tui::monitor::Monitor::default();
+    monitor.take(vec![event(0, 0, "Sample", GIB)]);
+    assert_eq!(monitor.lanes.len(), 1);
+}
+
+#[test]
+fn live_alerts_have_the_severity_of_their_metadata() {
+    let mut monitor = crate::tui::monitor::Monitor::default();
+    let with = |kind: &str, key: &str, word: &str| {
+        let mut event = event(0, 0, kind, GIB);
+        event.metadata.insert(key, word);
+        event
+    };
+    monitor.take(vec![
+        with("collector_recovered", "collector_health_status", "healthy"),
+        with("collector_degraded", "collector_health_status", "unhealthy"),
+        with("warning", "severity", "critical"),
+        with("sample", "severity", "warning"),
+    ]);
+    let alerts = monitor.alerts.iter();
+    let alerts: Vec<_> = alerts
+        .map(|one| (one.severity, one.text.as_str()))
+        .collect();
+    assert_eq!(
+        alerts,
+        [
+            ("warning", "sample"),
+            ("critical", "warning"),
+            ("critical", "collector_degraded")
+        ]
+    );
 }
 
 #[test]

@@ -295,7 +295,7 @@ fn refresh(model: &mut Model, fresh: Fresh) {
 
 fn open_offered(model: &Model) -> Vec<Effect> {
     let run = model.offered().get(model.cursor());
-    run.map(|run| Effect::Open(vec![run.path.clone()]))
+    run.map(|run| Effect::Open(run.paths.clone()))
         .into_iter()
         .collect()
 }

@@ -11,6 +11,8 @@ mod ticks;
 mod timeline;
 mod visualizations;
 
+use std::path::PathBuf;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Position, Rect};
 use ratatui::style::{Modifier, Styled};
@@ -278,6 +280,15 @@ fn table<'a, const N: usize>(
     let header = Row::new(columns.map(|(name, _)| name)).style(model.palette.muted());
     let widths = columns.map(|(_, width)| width);
     frame.render_widget(Table::new(rows, widths).header(header), area);
+}
+
+/// The first of the given paths, and the number of the others.
+fn first_path(paths: &[PathBuf]) -> String {
+    match paths {
+        [] => String::new(),
+        [path] => path.display().to_string(),
+        [path, rest @ ..] => format!("{} and {} more", path.display(), rest.len()),
+    }
 }
 
 /// The text that is shown while no run is loaded.

@@ -12,7 +12,7 @@ use stormlog_capture::collect::nvml::{self, Share};
 use stormlog_capture::collect::process_tree::descendants;
 use stormlog_capture::record::{Detail, Recorder};
 use stormlog_capture::store::{SinkConfig, Thinning};
-use stormlog_format::{DistributedIdentity, Map, SessionStatus, session_sources};
+use stormlog_format::{DistributedIdentity, Map, SessionStatus, part_folders, session_sources};
 
 use super::inbox;
 use super::{Ended, Plan, free_name};
@@ -110,7 +110,7 @@ fn start(
         pid,
         sink: Some(SinkConfig {
             thinning: Some(Thinning::default()),
-            ..SinkConfig::new(free_name(root, "outside"))
+            ..SinkConfig::new(free_name(root, part_folders::OUTSIDE))
         }),
         detail: Detail::Samples,
         alerts: false,

@@ -11,7 +11,7 @@ use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_format::classify::{KERNEL_OOM_KILL, device_oom_reason};
 use stormlog_format::{
     DistributedIdentity, EventType, Map, SessionStatus, SinkNames, Value, metadata_keys,
-    session_sources,
+    part_folders, session_sources,
 };
 
 use super::inspect::Inspections;
@@ -42,11 +42,7 @@ impl HostRecording {
         start_metadata: Map,
     ) -> Result<Self, StartError> {
         let started = jiff::Timestamp::now();
-        let name = if identity.world_size > 1 {
-            format!("host-rank-{:04}", identity.rank)
-        } else {
-            "host".to_owned()
-        };
+        let name = part_folders::of_host(identity);
         let sink = SinkConfig {
             names: SinkNames::Host,
             write_rollups: false,

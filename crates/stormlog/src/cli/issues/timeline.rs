@@ -2,7 +2,7 @@
 
 use stormlog_analysis::issue::EvidenceLink;
 use stormlog_analysis::query::{EventFilter, EventRow, Store};
-use stormlog_format::{EventType, Value, human_duration};
+use stormlog_format::{Value, classify, human_duration};
 use stormlog_report::{bytes, time};
 
 /// How many nanoseconds are shown before and after evidence that is a single moment.
@@ -80,7 +80,7 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
     }
     let others = events
         .iter()
-        .filter(|row| !EventType::Sample.is(row.event.event_type()));
+        .filter(|row| !classify::is_sample(row.event.event_type()));
     for row in others.take(LISTED) {
         let offset = row.event.timestamp_ns().saturating_sub(window.at_ns);
         let sign = if offset < 0 { "" } else { "+" };

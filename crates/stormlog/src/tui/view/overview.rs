@@ -5,13 +5,13 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
-use stormlog_format::{counted, human_duration};
+use stormlog_format::{SessionStatus, counted, human_duration};
 use stormlog_report::analyze::note_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{LedgerLines, Measure, bytes, ledger_lines, time};
 
 use super::timeline::Timeline;
-use super::{below_header, framed, inside, line_at, nothing_yet, recent};
+use super::{below_header, first_path, framed, inside, line_at, nothing_yet, recent};
 use crate::tui::model::Model;
 use crate::tui::outline::Outline;
 use crate::tui::points::columns;
@@ -96,16 +96,12 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             }
         }
     }
-    let paths: Vec<String> = model
-        .paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    match paths.as_slice() {
-        [] => lines.push(fact("open", "nothing yet".into())),
-        [path] => lines.push(fact("open", path.clone())),
-        [path, rest @ ..] => lines.push(fact("open", format!("{path} and {} more", rest.len()))),
-    }
+    let open = if model.paths.is_empty() {
+        "nothing yet".to_owned()
+    } else {
+        first_path(&model.paths)
+    };
+    lines.push(fact("open", open));
     let events: i64 = model
         .sessions
         .iter()
@@ -119,19 +115,25 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             .iter()
             .map(|row| row.summary.started_at_ns)
             .min();
-        let last = model
-            .sessions
-            .iter()
-            .filter_map(|row| row.summary.ended_at_ns)
-            .max();
         if let Some(first) = first {
             lines.push(fact("from", time::moment(first)));
-            if let Some(last) = last {
-                lines.push(fact("lasting", human_duration(last.saturating_sub(first))));
-            }
+            lines.extend(duration_since(first, model).map(|text| fact("lasting", text)));
         }
     }
     frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// How long the listed sessions lasted, or have lasted so far if one of them is running; `None` if
+/// no end is known.
+fn duration_since(first_ns: i64, model: &Model) -> Option<String> {
+    let mut rows = model.sessions.iter();
+    if rows.any(|row| row.effective_status == SessionStatus::Running) {
+        let so_far = model.now_ns.saturating_sub(first_ns).max(0);
+        return Some(format!("{} so far", human_duration(so_far)));
+    }
+    let ends = model.sessions.iter().map(|row| row.summary.ended_at_ns);
+    let last_ns = ends.max().flatten()?;
+    Some(human_duration(last_ns.saturating_sub(first_ns)))
 }
 
 /// Draws the verdict; on a small screen, the frame of the verdict also contains what uses the

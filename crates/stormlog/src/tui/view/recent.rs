@@ -7,7 +7,7 @@ use stormlog_format::human_duration;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{framed, table};
+use super::{first_path, framed, table};
 use crate::tui::model::Model;
 use crate::tui::recent::{FOLDER, Recent};
 
@@ -42,11 +42,10 @@ fn row(run: &Recent) -> Row<'static> {
     let start = run.started_ns.map(time::moment);
     let start = start.map(|text| text.chars().take(19).collect());
     Row::new([
-        for_terminal(&run.path.to_string_lossy()).into_owned(),
+        for_terminal(&first_path(&run.paths)).into_owned(),
         start.unwrap_or_else(unknown),
         run.lasted_ns.map(human_duration).unwrap_or_default(),
-        run.status
-            .map_or_else(|| "packed".to_owned(), |status| status.as_str().to_owned()),
+        run.status.to_owned(),
         if run.ranks > 0 {
             run.ranks.to_string()
         } else {

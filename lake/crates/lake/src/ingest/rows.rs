@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::error::ArrowError;
 use stormlog_analysis::{EventRef, Events, Origin};
-use stormlog_format::{EventType, Text, classify};
+use stormlog_format::{Text, classify};
 use stormlog_lake_tables::{COVERED, Covered, Splitter, Table};
 
 use super::rollups::Rollups;
@@ -153,11 +153,9 @@ impl FactRows {
     }
 }
 
-/// Whether an event is a sample; the case of the event type is ignored.
+/// Whether an event is a sample.
 pub(crate) fn is_sample(event: EventRef<'_>) -> bool {
-    let kind = event.event_type();
-    let sample = EventType::Sample.as_str().as_bytes();
-    kind == sample || kind.trim_ascii().eq_ignore_ascii_case(sample)
+    classify::is_sample(event.event_type())
 }
 
 fn array<A: Array + 'static>(array: A) -> ArrayRef {
