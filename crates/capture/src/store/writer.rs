@@ -390,7 +390,7 @@ impl Writer {
             Flush::IfDue => self.unflushed_events() > 0 && self.is_due(),
             Flush::Early => self.unflushed_events() > 0,
             Flush::Now => {
-                self.unflushed_events() > 0 || self.is_behind() || self.unsynced.has_untold()
+                self.unflushed_events() > 0 || self.is_behind() || self.unsynced.has_unreported()
             }
         };
         if !is_needed {
@@ -399,8 +399,8 @@ impl Writer {
         self.check_claim()?;
         let result = if flush == Flush::Now {
             self.write_to_disk().and_then(|()| {
-                let untold = self.unsynced.take_untold();
-                self.lost(untold)
+                let unreported = self.unsynced.take_unreported();
+                self.lost(unreported)
             })
         } else {
             self.write_buffer(flush)
@@ -410,8 +410,8 @@ impl Writer {
     }
 
     /// The error of an earlier sync in the background, as the result of a forced flush or a close.
-    fn lost(&self, untold: Option<io::Error>) -> Result<(), SinkError> {
-        let error = untold.map(SinkError::io("write to", &self.directory));
+    fn lost(&self, unreported: Option<io::Error>) -> Result<(), SinkError> {
+        let error = unreported.map(SinkError::io("write to", &self.directory));
         error.map_or(Ok(()), Err)
     }
 
@@ -649,9 +649,11 @@ impl Writer {
         }
         // An earlier failure of the disk does not keep the session from ending.
         self.unsynced.end_sync();
-        let untold = self.unsynced.take_untold();
+        let unreported = self.unsynced.take_unreported();
         self.seal()?;
-        let result = self.end_session(status).and_then(|()| self.lost(untold));
+        let result = self
+            .end_session(status)
+            .and_then(|()| self.lost(unreported));
         self.note(&result);
         result
     }

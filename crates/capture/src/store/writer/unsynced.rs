@@ -65,7 +65,7 @@ pub(super) struct Unsynced {
     /// Why the last sync failed; `None` after a sync has succeeded.
     failure: Option<String>,
     /// The error of a sync in the background that no forced flush has returned yet.
-    untold: Option<io::Error>,
+    unreported: Option<io::Error>,
 }
 
 impl Unsynced {
@@ -76,7 +76,7 @@ impl Unsynced {
             is_syncing: false,
             last_taken: Instant::now(),
             failure: None,
-            untold: None,
+            unreported: None,
         }
     }
 
@@ -115,13 +115,13 @@ impl Unsynced {
     }
 
     /// Whether a sync in the background has failed since the last forced flush.
-    pub(super) fn has_untold(&self) -> bool {
-        self.untold.is_some()
+    pub(super) fn has_unreported(&self) -> bool {
+        self.unreported.is_some()
     }
 
     /// The error of a sync in the background that no forced flush has returned yet.
-    pub(super) fn take_untold(&mut self) -> Option<io::Error> {
-        self.untold.take()
+    pub(super) fn take_unreported(&mut self) -> Option<io::Error> {
+        self.unreported.take()
     }
 
     /// How long until the next sync to disk may start.
@@ -156,7 +156,7 @@ impl Unsynced {
         if waiting.is_empty() {
             self.failure = error.as_ref().map(ToString::to_string);
         }
-        self.untold = self.untold.take().or(error);
+        self.unreported = self.unreported.take().or(error);
         waiting.extend(failed);
         let listed = std::mem::take(&mut self.files);
         waiting.retain(|one| listed.iter().all(|other| other.path != one.path));
@@ -176,7 +176,7 @@ impl Unsynced {
             if let Err(error) = file.sync() {
                 self.failure = Some(error.to_string());
                 // The caller learns of this error instead.
-                self.untold = None;
+                self.unreported = None;
                 return Err(error);
             }
             self.files.pop();
@@ -331,13 +331,16 @@ mod tests {
         }
         unsynced.end_sync();
         assert_eq!(listed(&unsynced), (1, 1));
-        assert!(unsynced.failure().is_some() && unsynced.has_untold());
+        assert!(unsynced.failure().is_some() && unsynced.has_unreported());
         unsynced.sync().unwrap();
         assert!(unsynced.is_empty() && unsynced.failure().is_none());
-        assert!(unsynced.take_untold().is_some(), "no caller knows of it");
+        assert!(
+            unsynced.take_unreported().is_some(),
+            "no caller knows of it"
+        );
         // The thread of the sink finds nothing to do.
         batch.sync();
         unsynced.end_sync();
-        assert!(unsynced.is_empty() && !unsynced.has_untold());
+        assert!(unsynced.is_empty() && !unsynced.has_unreported());
     }
 }
