@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
+from . import _core
+from ._holders.paths import key_label
 from ._torch import require_torch
 
 # More names and tensors of one storage add no information.
@@ -137,7 +139,7 @@ def _add_names(
         if pointer is not None:
             names = storages[pointer]["names"]
             if len(names) < _MOST_NAMES:
-                names[name[:_LONGEST_NAME]] = None
+                names[_core.sendable_text(name)[:_LONGEST_NAME]] = None
 
 
 def _named_by_modules(modules: list[Any], roles: _Roles) -> list[tuple[str, Any]]:
@@ -204,7 +206,9 @@ def _named_by_dicts(dicts: list[Any], roles: _Roles) -> Iterator[tuple[str, Any]
             continue
         for key, value in _entries(one):
             if roles.of(value) == _TENSOR:
-                yield key, value
+                # A key that is no name may be data of the program, such as an address with a
+                # password.
+                yield key_label(key).strip("'"), value
 
 
 def _attributes(thing: Any) -> dict[str, Any]:

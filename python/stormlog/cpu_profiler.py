@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from . import _core
 from ._compat.legacy_names import legacy_names
+from ._frameworks.sizes import read_process_sizes
 from ._repeating import Repeating
 from ._tracking import RecordedTracker
+from .errors import RecorderError
 
 if TYPE_CHECKING:
     from .telemetry_sink import TelemetrySinkConfig
@@ -102,7 +104,7 @@ class CPUMemoryProfiler:
         self._baseline = self._take_snapshot()
 
     def _take_snapshot(self) -> CPUMemorySnapshot:
-        rss, vms = _core.process_sizes() or (0, 0)
+        rss, vms = read_process_sizes()
         wall, cpu = time.monotonic(), time.process_time()
         wall_before, cpu_before = self._cpu_mark
         self._cpu_mark = (wall, cpu)
@@ -112,7 +114,13 @@ class CPUMemoryProfiler:
 
     def start_monitoring(self, interval: float = 0.1) -> None:
         """Read the memory counters at an interval in seconds on a background thread."""
-        self._monitor.start(lambda: self.snapshots.append(self._take_snapshot()), interval)
+        self._monitor.start(self._keep_snapshot, interval)
+
+    def _keep_snapshot(self) -> None:
+        # A snapshot that cannot be taken, for example because the program has too many open files,
+        # must not end the monitoring.
+        with suppress(RecorderError):
+            self.snapshots.append(self._take_snapshot())
 
     def stop_monitoring(self) -> None:
         """Stop reading the memory counters."""

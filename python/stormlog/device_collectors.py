@@ -28,6 +28,12 @@ __all__ = [
     "detect_torch_runtime_backend",
 ]
 
+# Counters that some allocators do not have, with their names in ``torch.cuda.memory_stats``.
+_ALLOCATOR_COUNTERS = {
+    "allocator_active_bytes": "active_bytes.all.current",
+    "allocator_inactive_bytes": "inactive_split_bytes.all.current",
+}
+
 
 @dataclass(frozen=True)
 class DeviceMemorySample:
@@ -134,15 +140,17 @@ class CudaDeviceCollector(DeviceMemoryCollector):
             used = total - free
         except Exception as error:
             errors.update(dict.fromkeys(("device_total_bytes", "device_free_bytes"), str(error)))
-        active: int | None = None
-        inactive: int | None = None
+        more: dict[str, int | None] = dict.fromkeys(_ALLOCATOR_COUNTERS)
         try:
             stats = cuda.memory_stats(self.device)
-            active = int(stats.get("active_bytes.all.current", 0))
-            inactive = int(stats.get("inactive_split_bytes.all.current", 0))
+            for name, key in _ALLOCATOR_COUNTERS.items():
+                if key in stats:
+                    more[name] = int(stats[key])
+                else:
+                    errors[name] = f"torch.cuda.memory_stats has no '{key}'"
         except Exception as error:
-            names = ("allocator_active_bytes", "allocator_inactive_bytes")
-            errors.update(dict.fromkeys(names, str(error)))
+            errors.update(dict.fromkeys(_ALLOCATOR_COUNTERS, str(error)))
+        active, inactive = more.values()
         sample = DeviceMemorySample(
             allocated, reserved, used, free, total, active, inactive, self.device.index or 0
         )

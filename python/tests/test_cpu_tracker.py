@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from stormlog import _core
 from stormlog.cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
-from stormlog.errors import PhaseProtocolError
+from stormlog.errors import PhaseProtocolError, StormlogError
 from stormlog.telemetry import load_telemetry_sessions
 from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
@@ -270,6 +271,20 @@ def test_the_profiler_measures_functions_and_blocks(wait_until) -> None:
     assert summary["peak_memory_usage"] >= profiler.snapshots[0].to_dict()["rss"]
     profiler.clear_results()
     assert profiler.get_summary()["snapshots_collected"] == 0
+
+
+def test_a_size_that_cannot_be_read_is_not_zero(
+    monkeypatch: pytest.MonkeyPatch, wait_until
+) -> None:
+    profiler = CPUMemoryProfiler()
+    sizes: list[tuple[int, int] | None] = [None, None, (2 << 20, 3 << 20), None]
+    monkeypatch.setattr(_core, "process_sizes", lambda: sizes.pop(0) if sizes else None)
+    with pytest.raises(StormlogError, match="/proc/self/statm"):
+        profiler.profile_function(lambda: None)
+    profiler.start_monitoring(0.01)
+    wait_until(lambda: not sizes)
+    profiler.stop_monitoring()
+    assert [snapshot.rss for snapshot in profiler.snapshots] == [2 << 20]
 
 
 def test_signals_are_the_programs(wait_until, tmp_path: Path) -> None:

@@ -108,6 +108,16 @@ def test_failures_degrade_and_recover(tracker: MemoryTracker, torch: ModuleType,
     assert failed.metadata["collector_retry_delay_s"] == 1.0
 
 
+def test_counters_that_the_allocator_lacks_are_unknown(
+    torch: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda device: {"active_bytes.all.current": 7})
+    result = CudaDeviceCollector().sample_with_diagnostics()
+    assert result.sample is not None
+    assert result.sample.active_bytes == 7 and result.sample.inactive_bytes is None
+    assert result.partial_fields == ("allocator_inactive_bytes",)
+
+
 def test_alerts_call_back_once_and_the_watchdog_cleans(
     torch: ModuleType, monkeypatch: pytest.MonkeyPatch, wait_until
 ) -> None:

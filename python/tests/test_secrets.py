@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import string
 import sys
 from pathlib import Path
 from random import Random
+from types import ModuleType
 
+from stormlog import _tensor_index
 from stormlog.cpu_profiler import CPUMemoryTracker
 from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
 from test_run import record
@@ -49,6 +52,15 @@ def leaks(folder: Path, secrets: list[str]) -> list[str]:
     assert files
     text = "".join(path.read_text(errors="replace") for path in files)
     return [secret for secret in secrets if secret[:8] in text or secret[-8:] in text]
+
+
+def test_names_of_tensors_keep_no_secret(torch: ModuleType) -> None:
+    secrets = forms()
+    kept = {text: torch.Tensor(0x1000 * (at + 1)) for at, (text, _) in enumerate(secrets)}
+    kept["activations"] = torch.Tensor(0xFF0000)
+    text = json.dumps(_tensor_index.index_of(0))
+    found = [secret for _, hidden in secrets for secret in hidden if secret[:8] in text]
+    assert found == [] and '"activations"' in text and len(kept) > 9
 
 
 def test_a_run_keeps_no_secret(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import json
 import logging
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -456,3 +458,54 @@ def test_thinning_keeps_the_whole_run_within_a_budget(tmp_path: Path) -> None:
     assert sum(segment.stat().st_size for segment in tmp_path.glob("segment-*")) <= budget
     with pytest.raises(ValueError, match="thinning_budget_bytes must be >= 1"):
         TelemetrySinkConfig(root_dir=tmp_path, thinning_budget_bytes=0)
+
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+def test_a_slow_disk_does_not_stop_the_other_threads(tmp_path: Path) -> None:
+    source, library = tmp_path / "slow.c", tmp_path / "slow.so"
+    source.write_text(
+        "#include <unistd.h>\n#include <sys/syscall.h>\n"
+        "int fdatasync(int fd) { usleep(1000000); return syscall(SYS_fdatasync, fd); }\n"
+    )
+    assert COMPILER is not None
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", library, source], check=True)
+    script = """
+        import json, sys, threading, time
+        from pathlib import Path
+        from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
+
+        ticks, is_over = [time.monotonic()], False
+
+        def tick():
+            while not is_over:
+                ticks.append(time.monotonic())
+                time.sleep(0.005)
+
+        threading.Thread(target=tick).start()
+        record = json.loads(sys.argv[2])
+        sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=Path(sys.argv[1])))
+        sink.append(record)
+        flushing = threading.Thread(target=sink.flush, kwargs={"force": True})
+        flushing.start()
+        time.sleep(0.1)
+        sink.directory
+        sink.take_notices()
+        flushing.join()
+        sink.append(record)
+        del sink, flushing
+        is_over = True
+        print(max(late - early for early, late in zip(ticks, ticks[1:])))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), tmp_path / "sink", json.dumps(record())],
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.6
+    assert len(lines(tmp_path / "sink")) == 2

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from stormlog import _core
 from stormlog.errors import StormlogError
 from stormlog.telemetry import load_telemetry_sessions, validate_telemetry_record
 from stormlog.telemetry_sink import TelemetrySinkConfig
@@ -73,6 +74,25 @@ def test_without_a_gpu_the_process_is_tracked(tensorflow: ModuleType, wait_until
     watchdog.add_cleanup_callback(lambda: cleaned.append(1))
     watchdog.force_cleanup()
     assert cleaned == [1]
+
+
+def test_a_process_that_cannot_be_read_has_no_samples(
+    tensorflow: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wait_until
+) -> None:
+    from stormlog.tensorflow.tracker import MemoryTracker
+
+    monkeypatch.setattr(_core, "process_sizes", lambda: None)
+    tracker = MemoryTracker(
+        sampling_interval=0.01, telemetry_sink_config=TelemetrySinkConfig(root_dir=tmp_path)
+    )
+    with tracker:
+        wait_until(lambda: tracker.get_events("collector_degraded"))
+    assert tracker.memory_usage == []
+    with pytest.raises(StormlogError, match="/proc/self/statm"):
+        tracker.get_current_memory()
+    (session,) = load_telemetry_sessions(tmp_path)
+    samples = [event for event in session.events if event.event_type == "sample"]
+    assert samples == [] and session.events
 
 
 def test_the_profiler(tensorflow: ModuleType) -> None:

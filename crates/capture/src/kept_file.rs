@@ -58,15 +58,6 @@ impl KeptFile {
         self.checked().map(|(file, _)| file)
     }
 
-    /// Waits until the content of the file is on disk. The content of a file that the program
-    /// closed is written later by the operating system.
-    pub(crate) fn sync_data(&self) -> io::Result<()> {
-        match self.checked() {
-            Ok((file, _)) => file.sync_data(),
-            Err(_) => Ok(()),
-        }
-    }
-
     /// Whether the descriptor still belongs to the file that was opened.
     pub(crate) fn is_open(&self) -> bool {
         self.checked().is_ok()

@@ -162,13 +162,20 @@ impl Sink {
 
     /// The directory into which the sink writes.
     #[getter]
-    fn directory(&self) -> PathBuf {
-        self.sink.directory()
+    fn directory(&self, py: Python<'_>) -> PathBuf {
+        py.detach(|| self.sink.directory())
     }
 
     /// Removes and returns the log messages of the sink that were not fetched yet.
-    fn take_notices(&self) -> Vec<String> {
-        self.sink.take_notices()
+    fn take_notices(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.sink.take_notices())
+    }
+}
+
+impl Drop for Sink {
+    /// Flushes without the interpreter lock; the sink's own drop then has nothing to wait for.
+    fn drop(&mut self) {
+        let _ = Python::try_attach(|py| py.detach(|| self.sink.flush(true)));
     }
 }
 

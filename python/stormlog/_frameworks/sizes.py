@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import _core
+from ..errors import RecorderError
 
 MB = 1024 * 1024
 
@@ -13,6 +14,15 @@ def resident_bytes() -> int | None:
     return sizes[0] if sizes else None
 
 
+def read_process_sizes() -> tuple[int, int]:
+    """The resident and the virtual size of this process in bytes; raises where they cannot be read."""
+    sizes = _core.process_sizes()
+    if sizes is None:
+        raise RecorderError("cannot read the size of this process from '/proc/self/statm'")
+    return sizes
+
+
 def resident_mb() -> float:
-    """The resident size of this process in megabytes; 0 where it cannot be read."""
+    """The resident size of this process in megabytes; 0 where it cannot be read, as in stormlog
+    0.3.9."""
     return (resident_bytes() or 0) / MB

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._frameworks.sizes import MB, resident_bytes
+from .._frameworks.sizes import MB, read_process_sizes
 from .._frameworks.tracker import FrameworkCollector
 from ..device_collectors import DeviceMemorySample, DeviceMemorySampleResult
 from ..errors import InvalidValueError, NoAcceleratorError
@@ -123,9 +123,7 @@ class JaxCollector(FrameworkCollector):
         return result
 
     def _of_process(self) -> JaxSampleResult:
-        used = resident_bytes()
-        if used is None:
-            raise NoAcceleratorError("the size of the process cannot be read")
+        used, _ = read_process_sizes()
         sample = DeviceMemorySample(used, used, used, None, None, None, None, -1)
         return JaxSampleResult(sample, metadata=self._facts())
 

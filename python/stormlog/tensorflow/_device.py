@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._frameworks.sizes import MB, resident_bytes
+from .._frameworks.sizes import MB, read_process_sizes
 from .._frameworks.tracker import FrameworkCollector
 from ..device_collectors import DeviceMemorySample
 from .tf_env import require_tensorflow
@@ -31,9 +31,9 @@ def device_number(device: str) -> int:
 
 def device_bytes(device: str) -> int:
     """The bytes in use on the device now: TensorFlow's counter, or the resident size of the
-    process."""
+    process. Raises where they cannot be read."""
     if is_cpu(device):
-        return resident_bytes() or 0
+        return read_process_sizes()[0]
     name = f"GPU:{device_number(device)}"
     info = require_tensorflow().config.experimental.get_memory_info(name)
     return int(info["current"])

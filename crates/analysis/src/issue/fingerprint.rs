@@ -11,17 +11,26 @@ use stormlog_format::{Map, Text, Value, python_str, round_to_6};
 use crate::detect::Kind;
 use crate::digest::sha256_hex;
 
+/// The kind of the anomalies of hidden memory that the rules of stormlog 0.3.9 find.
+pub(super) const HIDDEN_MEMORY_ANOMALY: &str = "hidden_memory_anomaly";
+
 /// The kinds of problems that stormlog 0.3.9 has fingerprints for.
 pub const ISSUE_KINDS: [&str; 4] = [
     "oom",
     "collector_degradation",
     "alert",
-    "hidden_memory_anomaly",
+    HIDDEN_MEMORY_ANOMALY,
 ];
 
 /// Every kind of issue: those of stormlog 0.3.9, and those of Stormlog's own detectors.
-pub fn issue_kinds() -> impl Iterator<Item = &'static str> {
+fn issue_kinds() -> impl Iterator<Item = &'static str> {
     ISSUE_KINDS.into_iter().chain(Kind::ALL.map(Kind::as_str))
+}
+
+/// The kinds of issues that are gathered together with findings: the detectors judge hidden memory
+/// in place of the rules of stormlog 0.3.9.
+pub fn issue_kinds_with_findings() -> impl Iterator<Item = &'static str> {
+    issue_kinds().filter(|kind| *kind != HIDDEN_MEMORY_ANOMALY)
 }
 
 /// The states that an issue can have.

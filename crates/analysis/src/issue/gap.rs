@@ -3,6 +3,7 @@
 
 use stormlog_format::{Map, Text, Value, byte_text};
 
+use super::fingerprint::HIDDEN_MEMORY_ANOMALY;
 use super::gather::Hit;
 use super::labels::backend;
 use super::object::EvidenceLink;
@@ -54,7 +55,7 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
         details.insert("evidence", numbers(&finding.evidence));
         details.insert("phase", label);
         Some(Hit {
-            kind: "hidden_memory_anomaly",
+            kind: HIDDEN_MEMORY_ANOMALY,
             dimensions,
             title: format!("Hidden-memory anomaly: {class}").into(),
             severity: severity.into(),

@@ -16,8 +16,7 @@ use super::diagnostics::Diagnostics;
 use super::error::SinkError;
 use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::thinning::thinner::Thinner;
-use super::writer::{Flush, Writer, sync};
-use crate::kept_file::KeptFile;
+use super::writer::{Flush, Writer};
 use crate::thread;
 
 /// Stores events in a directory: in segments, which are files with one event per line, and a
@@ -58,9 +57,9 @@ struct State {
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
 impl State {
-    fn end_sync(&mut self, failed: Vec<Arc<KeptFile>>) {
+    fn end_sync(&mut self) {
         if let Some(writer) = &mut self.writer {
-            writer.end_sync(failed);
+            writer.end_sync();
         }
     }
 }
@@ -318,7 +317,7 @@ fn flush_in_background(shared: &Shared) {
         let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
         if writer.thins() {
             drop(state);
-            let failed = sync(unsynced);
+            unsynced.sync();
             let pause = thinner.work(&mut |work| {
                 if let Some(writer) = &mut shared.lock().writer {
                     work(writer);
@@ -326,16 +325,16 @@ fn flush_in_background(shared: &Shared) {
             });
             sleep = pause.map_or(sleep, |pause| sleep.min(pause));
             state = shared.lock();
-            state.end_sync(failed);
+            state.end_sync();
         } else if unsynced.is_empty() {
             // If the next flush is due soon, the flushing thread wakes up by itself and needs no
             // signal.
             state.is_asleep = !writer.is_behind();
         } else {
             drop(state);
-            let failed = sync(unsynced);
+            unsynced.sync();
             state = shared.lock();
-            state.end_sync(failed);
+            state.end_sync();
         }
         if state.stop {
             break;

@@ -9,8 +9,9 @@ mod segments;
 mod thin;
 mod unsynced;
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
@@ -19,8 +20,8 @@ use stormlog_format::{
 };
 
 use self::manifest_pace::ManifestState;
+pub(crate) use self::unsynced::Batch;
 use self::unsynced::Unsynced;
-pub(crate) use self::unsynced::sync;
 use super::clock::{new_session, now_ns};
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
@@ -33,7 +34,6 @@ use super::reserve::Reserve;
 use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
 use crate::files::Durability;
-use crate::kept_file::KeptFile;
 use crate::redact::LineFilter;
 
 /// The largest number of bytes that are buffered while the disk accepts no writes, enough for about
@@ -374,11 +374,12 @@ impl Writer {
         failure.is_some_and(|failure| Instant::now() < failure.retry_at)
     }
 
-    /// Why the last write failed; `None` after a write has succeeded.
+    /// Why the last write or the last sync failed; `None` after it has succeeded.
     pub(crate) fn failure(&self) -> Option<&str> {
-        self.failure
-            .as_ref()
+        let failure = self.failure.as_ref();
+        failure
             .map(|failure| failure.message.as_str())
+            .or(self.unsynced.failure())
     }
 
     /// Writes the buffered lines to the segment file and updates the manifest. With
@@ -388,19 +389,30 @@ impl Writer {
         let is_needed = match flush {
             Flush::IfDue => self.unflushed_events() > 0 && self.is_due(),
             Flush::Early => self.unflushed_events() > 0,
-            Flush::Now => self.unflushed_events() > 0 || self.is_behind(),
+            Flush::Now => {
+                self.unflushed_events() > 0 || self.is_behind() || self.unsynced.has_unreported()
+            }
         };
         if !is_needed {
             return Ok(());
         }
         self.check_claim()?;
         let result = if flush == Flush::Now {
-            self.write_to_disk()
+            self.write_to_disk().and_then(|()| {
+                let unreported = self.unsynced.take_unreported();
+                self.lost(unreported)
+            })
         } else {
             self.write_buffer(flush)
         };
         self.note(&result);
         result
+    }
+
+    /// The error of an earlier sync in the background, as the result of a forced flush or a close.
+    fn lost(&self, unreported: Option<io::Error>) -> Result<(), SinkError> {
+        let error = unreported.map(SinkError::io("write to", &self.directory));
+        error.map_or(Ok(()), Err)
     }
 
     /// Writes the buffered lines, waits until all segments are on disk, and updates the manifest.
@@ -452,7 +464,7 @@ impl Writer {
             return Ok(());
         };
         let size = signed(open.size_bytes());
-        let file = open.file();
+        let (path, file) = (open.path().to_path_buf(), open.file());
         let events = signed(self.buffered_events);
         if let (Some(rollups), Some(segment)) = (&mut self.rollups, self.segments.last()) {
             if self.observations.len() as u64 == self.buffered_events {
@@ -477,7 +489,7 @@ impl Writer {
             return Ok(());
         }
         self.early_events = 0;
-        self.unsynced.add(file);
+        self.unsynced.add(&path, file);
         if is_full {
             self.close_segment();
             self.counts.rollover_count += 1;
@@ -566,11 +578,11 @@ impl Writer {
     }
 
     /// Performs what is due: a flush, or the replacement of a manifest that was delayed. The
-    /// segments that are returned are not yet on disk; the caller syncs them and passes those whose
-    /// sync failed to [`end_sync`](Self::end_sync).
-    pub(crate) fn tick(&mut self) -> Result<Vec<Arc<KeptFile>>, SinkError> {
+    /// segments that are returned are not yet on disk; the caller syncs them and then calls
+    /// [`end_sync`](Self::end_sync).
+    pub(crate) fn tick(&mut self) -> Result<Batch, SinkError> {
         if self.is_backing_off() || !self.claim.holds() {
-            return Ok(Vec::new());
+            return Ok(Batch::default());
         }
         if self.unflushed_events() > 0 && (self.is_due() || self.failure.is_some()) {
             let result = self.write_buffer(Flush::IfDue);
@@ -587,8 +599,8 @@ impl Writer {
 
     /// Ends the sync of the segments that [`tick`](Self::tick) returned; the segments whose sync
     /// failed are synced again later.
-    pub(crate) fn end_sync(&mut self, failed: Vec<Arc<KeptFile>>) {
-        self.unsynced.end_sync(failed);
+    pub(crate) fn end_sync(&mut self) {
+        self.unsynced.end_sync();
     }
 
     /// Whether [`tick`](Self::tick) will soon have a manifest to write or a segment to sync.
@@ -635,8 +647,13 @@ impl Writer {
             self.active = None;
             return Ok(());
         }
+        // An earlier failure of the disk does not keep the session from ending.
+        self.unsynced.end_sync();
+        let unreported = self.unsynced.take_unreported();
         self.seal()?;
-        let result = self.end_session(status);
+        let result = self
+            .end_session(status)
+            .and_then(|()| self.lost(unreported));
         self.note(&result);
         result
     }
@@ -700,7 +717,7 @@ impl Writer {
         // Lines that were written early are not synced yet. If the sync fails, the session ends
         // nevertheless.
         if let Some(open) = &self.open {
-            self.unsynced.add(open.file());
+            self.unsynced.add(open.path(), open.file());
         }
         let _ = self.unsynced.sync();
         self.seal_segment();

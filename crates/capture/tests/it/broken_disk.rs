@@ -20,6 +20,10 @@ fn broken() -> PathBuf {
     std::env::var_os("STORMLOG_TEST_BROKEN").unwrap().into()
 }
 
+fn fail_once() {
+    std::fs::write(broken(), "once").unwrap();
+}
+
 fn listed_events(directory: &Path) -> i64 {
     let text = std::fs::read(directory.join("manifest.json")).unwrap();
     let manifest = Manifest::from_value(&stormlog_format::json::parse(&text).unwrap()).unwrap();
@@ -59,6 +63,32 @@ fn program_on_a_broken_disk() {
     std::fs::remove_file(broken()).unwrap();
     sink.flush(true).unwrap();
     sink.close(SessionStatus::Completed).unwrap();
+
+    // The disk reports only once that bytes are lost, to a sync in the background.
+    let config = SinkConfig {
+        root_dir: directory.join("once"),
+        ..config
+    };
+    let sink = Sink::open(config.clone()).unwrap();
+    fail_once();
+    sink.append(&sample("one", 0)).unwrap();
+    std::thread::sleep(2 * A_SYNC);
+    sink.flush(true).unwrap_err();
+    sink.flush(true).unwrap();
+    // A forced flush waits for the sync in the background.
+    fail_once();
+    sink.append(&sample("one", 1)).unwrap();
+    while broken().exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    sink.flush(true).unwrap_err();
+    sink.flush(true).unwrap();
+    fail_once();
+    sink.append(&sample("one", 2)).unwrap();
+    std::thread::sleep(2 * A_SYNC);
+    sink.close(SessionStatus::Completed).unwrap_err();
+    assert_eq!(listed_events(&sink.directory()), 3);
+    assert_eq!(sink.current_session(), None, "it has ended nevertheless");
 
     let queued = SinkConfig {
         root_dir: directory.join("queued"),

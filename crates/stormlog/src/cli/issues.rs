@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
-use stormlog_analysis::issue::fingerprint::{ISSUE_STATES, issue_kinds};
+use stormlog_analysis::issue::fingerprint::{ISSUE_STATES, issue_kinds_with_findings};
 use stormlog_analysis::issue::{
     Issue, IssueFilter, SidecarError, States, change_states, read_states, read_states_of,
     severity_rank, sidecar_of,
@@ -69,7 +69,7 @@ struct List {
     #[command(flatten)]
     form: Form,
     /// Only of this kind
-    #[arg(long, value_parser = PossibleValuesParser::new(issue_kinds()))]
+    #[arg(long, value_parser = PossibleValuesParser::new(issue_kinds_with_findings()))]
     kind: Option<String>,
     /// Only in this state
     #[arg(long, value_parser = ISSUE_STATES)]

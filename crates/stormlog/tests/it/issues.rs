@@ -241,10 +241,13 @@ fn every_format_of_every_command_that_lists() {
 fn kinds_are_known_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     write_alerts(&folder.path().join("runs/sink"), 1);
-    let list = ["issues", "list", "runs", "--kind", "leak"];
-    let called = call(folder.path(), &list);
-    assert_eq!(called.code, Some(1));
-    assert!(called.err.contains("allocator_leak"), "{}", called.err);
+    // The rules of stormlog 0.3.9 for hidden memory are not asked here.
+    for unknown in ["leak", "hidden_memory_anomaly"] {
+        let list = ["issues", "list", "runs", "--kind", unknown];
+        let called = call(folder.path(), &list);
+        assert_eq!(called.code, Some(1));
+        assert!(called.err.contains("allocator_leak"), "{}", called.err);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
 use crate::store::fork::Holder;
 use crate::store::thinning::thinner::Thinner;
-use crate::store::writer::{Flush, Writer, sync, taken_over};
+use crate::store::writer::{Flush, Writer, taken_over};
 
 /// The longest time that the writing thread sleeps before it empties the queue again. A killed
 /// process loses the events in the queue, but not those that were written to a file, even if the
@@ -147,8 +147,8 @@ impl Thread<'_> {
             self.flushes_done = work.flushes_wanted;
         }
         let _ = writer.write_early();
-        let unsynced = writer.tick().unwrap_or_default();
-        writer.end_sync(sync(unsynced));
+        writer.tick().unwrap_or_default().sync();
+        writer.end_sync();
         self.problem = writer.failure().map(str::to_owned);
         writer.idle_for().clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
     }

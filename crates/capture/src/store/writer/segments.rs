@@ -145,6 +145,10 @@ impl Writer {
     /// Closes the current segment, because it cannot be written, and removes all segments whose
     /// files no longer exist from the manifest's list.
     pub(super) fn give_up_segment(&mut self) {
+        // The lines that were written early are not synced yet.
+        if let Some(open) = self.open.as_ref().filter(|_| self.early_events > 0) {
+            self.unsynced.add(open.path(), open.file());
+        }
         self.close_segment();
         let directory = &self.directory;
         let mut lost = 0;

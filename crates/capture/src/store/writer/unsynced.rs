@@ -1,11 +1,17 @@
 //! Remembers segments whose last bytes are not yet on disk, and decides when they are written to
 //! disk (synced).
+//!
+//! Linux reports that bytes could not be written to disk to only one sync of an open file. A second
+//! sync succeeds, although the bytes are lost. The error of a sync in the background is therefore
+//! kept until a forced flush returns it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::files::{is_regular, open_regular};
 use crate::kept_file::KeptFile;
 
 /// The least time between two syncs of segments to disk. Constant syncing slows down the disk for
@@ -13,44 +19,109 @@ use crate::kept_file::KeptFile;
 /// need to be on disk.
 const PACE: Duration = Duration::from_millis(250);
 
-/// The largest number of segments that wait to be synced to disk.
-const MOST: usize = 16;
+/// The largest number of segments that are kept open while they wait to be synced to disk.
+const MOST_OPEN: usize = 16;
 
-/// The segment files with bytes that may not be on disk yet, and the time of the last sync.
+/// A segment with bytes that may not be on disk yet.
+#[derive(Clone, Debug)]
+struct Waiting {
+    path: PathBuf,
+    /// The open file; `None` if too many others are open. The file is then opened again for the
+    /// sync, as is a file that the program has closed.
+    file: Option<Arc<KeptFile>>,
+}
+
+impl Waiting {
+    fn sync(&self) -> io::Result<()> {
+        if let Some(file) = self.file.as_ref().and_then(|file| file.get().ok()) {
+            return file.sync_data();
+        }
+        match open_regular(&self.path) {
+            Ok(file) => KeptFile::new(file)?.get()?.sync_data(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the segment was not deleted meanwhile.
+    fn exists(&self) -> bool {
+        let opened = self.file.as_ref().and_then(|file| file.checked().ok());
+        opened.map_or_else(
+            || is_regular(&self.path),
+            |(_, metadata)| metadata.nlink() > 0,
+        )
+    }
+}
+
+/// The segment files with bytes that may not be on disk, and the time of the last sync.
 #[derive(Debug)]
 pub(super) struct Unsynced {
-    files: Vec<Arc<KeptFile>>,
-    /// The files that the thread of the sink syncs at the moment.
-    in_sync: Vec<Arc<KeptFile>>,
+    files: Vec<Waiting>,
+    /// The segments that the thread of the sink syncs at the moment.
+    batch: Batch,
+    /// Whether the result of the batch is still to come.
+    is_syncing: bool,
     last_taken: Instant,
+    /// Why the last sync failed; `None` after a sync has succeeded.
+    failure: Option<String>,
+    /// The error of a sync in the background that no forced flush has returned yet.
+    unreported: Option<io::Error>,
 }
 
 impl Unsynced {
     pub(super) fn new() -> Self {
         Self {
             files: Vec::new(),
-            in_sync: Vec::new(),
+            batch: Batch::default(),
+            is_syncing: false,
             last_taken: Instant::now(),
+            failure: None,
+            unreported: None,
         }
     }
 
     /// Adds a segment to which lines were written. When too many segments wait, the oldest of them
-    /// is not synced; the operating system writes it to disk when it chooses.
-    pub(super) fn add(&mut self, file: Arc<KeptFile>) {
-        if self.files.iter().any(|listed| Arc::ptr_eq(listed, &file)) {
+    /// is closed, and opened again for its sync.
+    pub(super) fn add(&mut self, path: &Path, file: Arc<KeptFile>) {
+        let file = Some(file);
+        if let Some(listed) = self.files.iter_mut().find(|listed| listed.path == path) {
+            listed.file = file;
             return;
         }
-        if self.files.len() >= MOST {
-            self.files.retain(has_a_name);
+        let path = path.to_path_buf();
+        self.files.push(Waiting { path, file });
+        self.close_the_oldest();
+    }
+
+    fn close_the_oldest(&mut self) {
+        let open = |files: &[Waiting]| files.iter().filter(|one| one.file.is_some()).count();
+        if open(&self.files) > MOST_OPEN {
+            self.files.retain(Waiting::exists);
         }
-        if self.files.len() >= MOST {
-            self.files.remove(0);
+        let too_many = open(&self.files).saturating_sub(MOST_OPEN);
+        let oldest = self.files.iter_mut().filter(|one| one.file.is_some());
+        for one in oldest.take(too_many) {
+            one.file = None;
         }
-        self.files.push(file);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.in_sync.is_empty()
+        self.files.is_empty() && !self.is_syncing
+    }
+
+    /// Why the last sync failed; `None` after a sync has succeeded.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Whether a sync in the background has failed since the last forced flush.
+    pub(super) fn has_unreported(&self) -> bool {
+        self.unreported.is_some()
+    }
+
+    /// The error of a sync in the background that no forced flush has returned yet.
+    pub(super) fn take_unreported(&mut self) -> Option<io::Error> {
+        self.unreported.take()
     }
 
     /// How long until the next sync to disk may start.
@@ -60,50 +131,92 @@ impl Unsynced {
 
     /// When a sync is due, returns all waiting segments, without segments that were deleted
     /// meanwhile. The caller syncs them and then calls [`end_sync`](Self::end_sync).
-    pub(super) fn take_due(&mut self) -> Vec<Arc<KeptFile>> {
+    pub(super) fn take_due(&mut self) -> Batch {
         if self.files.is_empty() || !self.due_in().is_zero() {
-            return Vec::new();
+            return Batch::default();
         }
         self.last_taken = Instant::now();
-        self.in_sync = std::mem::take(&mut self.files);
-        self.in_sync.retain(has_a_name);
-        self.in_sync.clone()
+        self.files.retain(Waiting::exists);
+        self.is_syncing = !self.files.is_empty();
+        self.batch.lock().waiting = std::mem::take(&mut self.files);
+        self.batch.clone()
     }
 
-    /// Ends the sync of the segments that [`take_due`](Self::take_due) returned; those whose sync
-    /// failed wait again.
-    pub(super) fn end_sync(&mut self, failed: Vec<Arc<KeptFile>>) {
-        self.in_sync.clear();
-        for file in failed {
-            self.add(file);
+    /// Ends the sync of the segments that [`take_due`](Self::take_due) returned, and waits for it if
+    /// another thread has not finished it. Segments whose sync failed or did not begin wait again.
+    pub(super) fn end_sync(&mut self) {
+        if !std::mem::take(&mut self.is_syncing) {
+            return;
         }
+        let Batched {
+            mut waiting,
+            failed,
+            error,
+        } = std::mem::take(&mut *self.batch.lock());
+        if waiting.is_empty() {
+            self.failure = error.as_ref().map(ToString::to_string);
+        }
+        self.unreported = self.unreported.take().or(error);
+        waiting.extend(failed);
+        let listed = std::mem::take(&mut self.files);
+        waiting.retain(|one| listed.iter().all(|other| other.path != one.path));
+        // The older segments come first.
+        waiting.extend(listed);
+        self.files = waiting;
+        self.close_the_oldest();
     }
 
     /// Syncs all segments now, also those whose sync is not finished. A segment whose sync fails
     /// keeps waiting.
     pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.end_sync();
         self.last_taken = Instant::now();
-        for file in self.in_sync.clone() {
-            self.add(file);
-        }
-        self.files.retain(has_a_name);
+        self.files.retain(Waiting::exists);
         while let Some(file) = self.files.last() {
-            file.sync_data()?;
+            if let Err(error) = file.sync() {
+                self.failure = Some(error.to_string());
+                // The caller learns of this error instead.
+                self.unreported = None;
+                return Err(error);
+            }
             self.files.pop();
         }
+        self.failure = None;
         Ok(())
     }
 }
 
-/// Syncs segments to disk and returns those whose sync failed.
-pub(crate) fn sync(mut files: Vec<Arc<KeptFile>>) -> Vec<Arc<KeptFile>> {
-    files.retain(|file| file.sync_data().is_err());
-    files
+/// Segments that a thread syncs while other threads use the writer. It is locked during the sync, so
+/// that a forced flush can wait for the sync.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch(Arc<Mutex<Batched>>);
+
+#[derive(Debug, Default)]
+struct Batched {
+    waiting: Vec<Waiting>,
+    failed: Vec<Waiting>,
+    error: Option<io::Error>,
 }
 
-fn has_a_name(file: &Arc<KeptFile>) -> bool {
-    file.checked()
-        .is_ok_and(|(_, metadata)| metadata.nlink() > 0)
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().waiting.is_empty()
+    }
+
+    /// Syncs the segments to disk.
+    pub(crate) fn sync(&self) {
+        let mut batch = self.lock();
+        for one in std::mem::take(&mut batch.waiting) {
+            if let Err(error) = one.sync() {
+                batch.error = Some(error);
+                batch.failed.push(one);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Batched> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
@@ -112,71 +225,122 @@ mod tests {
 
     use super::*;
 
-    fn segments(folder: &tempfile::TempDir, count: usize) -> Vec<Arc<KeptFile>> {
+    fn segments(folder: &tempfile::TempDir, count: usize) -> Vec<(PathBuf, Arc<KeptFile>)> {
         let paths = (0..count).map(|number| folder.path().join(number.to_string()));
         paths
-            .map(|path| Arc::new(KeptFile::new(File::create(path).unwrap()).unwrap()))
+            .map(|path| {
+                let file = KeptFile::new(File::create(&path).unwrap()).unwrap();
+                (path, Arc::new(file))
+            })
             .collect()
+    }
+
+    fn all_of(segments: &[(PathBuf, Arc<KeptFile>)]) -> Unsynced {
+        let mut unsynced = Unsynced::new();
+        for (path, file) in segments {
+            unsynced.add(path, file.clone());
+        }
+        unsynced.last_taken = Instant::now().checked_sub(PACE).unwrap();
+        unsynced
+    }
+
+    /// The numbers of the segments that wait, and of those that are open.
+    fn listed(unsynced: &Unsynced) -> (usize, usize) {
+        let open = unsynced.files.iter().filter(|one| one.file.is_some());
+        (unsynced.files.len(), open.count())
     }
 
     #[test]
     fn a_segment_waits_once_and_not_when_it_was_pruned() {
         let folder = tempfile::tempdir().unwrap();
-        let mut unsynced = Unsynced::new();
-        for file in segments(&folder, 3) {
-            unsynced.add(file.clone());
-            unsynced.add(file);
+        let segments = segments(&folder, 3);
+        let mut unsynced = all_of(&segments);
+        for (path, file) in &segments {
+            unsynced.add(path, file.clone());
         }
         std::fs::remove_file(folder.path().join("1")).unwrap();
-        unsynced.last_taken = Instant::now().checked_sub(PACE).unwrap();
-        assert_eq!(unsynced.take_due().len(), 2);
-        unsynced.end_sync(Vec::new());
+        let batch = unsynced.take_due();
+        assert_eq!(batch.lock().waiting.len(), 2);
+        batch.sync();
+        unsynced.end_sync();
         assert!(unsynced.is_empty());
     }
 
     #[test]
     fn pruned_segments_make_room_for_others() {
         let folder = tempfile::tempdir().unwrap();
-        let mut unsynced = Unsynced::new();
-        let files = segments(&folder, MOST + 2);
-        for file in &files[..MOST] {
-            unsynced.add(file.clone());
-        }
+        let segments = segments(&folder, MOST_OPEN + 2);
+        let mut unsynced = all_of(&segments[..MOST_OPEN]);
         std::fs::remove_file(folder.path().join("5")).unwrap();
-        unsynced.add(files[MOST].clone());
-        assert!(Arc::ptr_eq(&unsynced.files[0], &files[0]));
-        // No further segment was deleted, so the oldest one is not synced.
-        unsynced.add(files[MOST + 1].clone());
-        assert!(Arc::ptr_eq(&unsynced.files[0], &files[1]));
-        assert!(Arc::ptr_eq(
-            unsynced.files.last().unwrap(),
-            &files[MOST + 1]
-        ));
-        assert_eq!(unsynced.files.len(), MOST);
+        let (path, file) = &segments[MOST_OPEN];
+        unsynced.add(path, file.clone());
+        assert_eq!(listed(&unsynced), (MOST_OPEN, MOST_OPEN));
+        // No further segment was deleted, so the oldest one is closed.
+        let (path, file) = &segments[MOST_OPEN + 1];
+        unsynced.add(path, file.clone());
+        assert_eq!(listed(&unsynced), (MOST_OPEN + 1, MOST_OPEN));
+        assert!(unsynced.files[0].file.is_none());
+    }
+
+    #[test]
+    fn a_forced_flush_syncs_also_segments_that_were_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let segments = segments(&folder, MOST_OPEN + 3);
+        let mut unsynced = all_of(&segments[..2]);
+        let _batch = unsynced.take_due();
+        for (path, file) in &segments[2..] {
+            unsynced.add(path, file.clone());
+        }
+        assert_eq!(listed(&unsynced), (MOST_OPEN + 1, MOST_OPEN));
+        unsynced.end_sync();
+        assert_eq!(listed(&unsynced), (MOST_OPEN + 3, MOST_OPEN));
+        // The first one cannot be opened again.
+        let first = folder.path().join("0");
+        let other = folder.path().join("other");
+        std::fs::rename(&first, &other).unwrap();
+        std::fs::create_dir(&first).unwrap();
+        unsynced.files[0].path = first.clone();
+        assert!(!unsynced.files[0].exists(), "a folder is no segment");
+        assert!(unsynced.files[0].sync().is_err());
+        std::fs::remove_dir(&first).unwrap();
+        std::fs::rename(&other, &first).unwrap();
+        unsynced.sync().unwrap();
+        assert!(unsynced.is_empty());
     }
 
     #[test]
     fn the_disk_is_left_alone_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
-        let mut unsynced = Unsynced::new();
-        unsynced.add(segments(&folder, 1).remove(0));
+        let mut unsynced = all_of(&segments(&folder, 1));
         unsynced.last_taken = Instant::now() + PACE;
         assert!(unsynced.take_due().is_empty() && unsynced.due_in() > Duration::ZERO);
         unsynced.last_taken = Instant::now().checked_sub(PACE).unwrap();
-        assert_eq!(unsynced.take_due().len(), 1);
+        assert!(!unsynced.take_due().is_empty());
     }
 
     #[test]
     fn a_segment_waits_until_its_sync_has_succeeded() {
         let folder = tempfile::tempdir().unwrap();
-        let mut unsynced = Unsynced::new();
-        unsynced.add(segments(&folder, 1).remove(0));
-        unsynced.last_taken = Instant::now().checked_sub(PACE).unwrap();
-        let taken = unsynced.take_due();
+        let mut unsynced = all_of(&segments(&folder, 1));
+        let batch = unsynced.take_due();
         assert!(!unsynced.is_empty(), "its sync is not finished");
-        unsynced.end_sync(taken);
-        assert_eq!(unsynced.files.len(), 1);
+        {
+            let mut batch = batch.lock();
+            batch.failed = std::mem::take(&mut batch.waiting);
+            batch.error = Some(io::ErrorKind::StorageFull.into());
+        }
+        unsynced.end_sync();
+        assert_eq!(listed(&unsynced), (1, 1));
+        assert!(unsynced.failure().is_some() && unsynced.has_unreported());
         unsynced.sync().unwrap();
-        assert!(unsynced.is_empty());
+        assert!(unsynced.is_empty() && unsynced.failure().is_none());
+        assert!(
+            unsynced.take_unreported().is_some(),
+            "no caller knows of it"
+        );
+        // The thread of the sink finds nothing to do.
+        batch.sync();
+        unsynced.end_sync();
+        assert!(unsynced.is_empty() && !unsynced.has_unreported());
     }
 }
