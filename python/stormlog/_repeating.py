@@ -38,9 +38,9 @@ class Repeating:
                 stop.wait(interval)
 
         thread = threading.Thread(target=repeat, name=self._name, daemon=True)
-        self._running = (thread, stop)
         with left_to_the_program():
             thread.start()
+        self._running = (thread, stop)
 
     def stop(self) -> None:
         """Stop after the current step."""
@@ -49,4 +49,5 @@ class Repeating:
         thread, stop = self._running
         self._running = None
         stop.set()
-        thread.join(timeout=_LONGEST_WAIT_S)
+        if thread is not threading.current_thread():
+            thread.join(timeout=_LONGEST_WAIT_S)

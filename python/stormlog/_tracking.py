@@ -13,12 +13,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _fork
 from . import _steps
 from ._phase_writer import PhaseHandle
+from ._repeating import Repeating
 from ._signals import left_to_the_program
 from .errors import InvalidValueError
 from .session import SESSION_STATUS_COMPLETED, SESSION_STATUS_INTERRUPTED, SessionSummary
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("stormlog.tracker")
 
+# How often the messages of a sink are logged.
+_NOTICES_EVERY_S = 1.0
 # Running recorders and their trackers. A tracker without other references runs until the end.
 _running: dict[RecorderOwner, object] = {}
 # Recorders of the parent process. Dropping one in a child would use locks whose owners exist only
@@ -52,6 +55,7 @@ class RecorderOwner:
         self._sink_dir = None if sink_dir is None else os.path.realpath(sink_dir)
         self.core = new_recorder()
         self._steps: _steps.StepRegistration | None = None
+        self._notices = Repeating("stormlog-notices")
 
     def start(self, tracker: object) -> None:
         """Start recording for a tracker. Does nothing when it is already running."""
@@ -61,12 +65,17 @@ class RecorderOwner:
         with left_to_the_program():
             self.core.start()
             _running[self] = tracker
+        if self._sink_dir is not None:
+            # Where no thread can be started, the messages are logged at the end of the session.
+            with suppress(RuntimeError):
+                self._notices.start(self._try_to_tell_notices, _NOTICES_EVERY_S)
         hook = self.core.step_hook
         if hook is not None and self._steps is None:
             self._steps = _steps.StepRegistration(hook)
 
     def stop(self, status: str = SESSION_STATUS_COMPLETED) -> None:
         """Stop recording. Does nothing when it is not running."""
+        self._notices.stop()
         self.tell_notices()
         self._remove_steps()
         self.core.stop(status)
@@ -103,9 +112,15 @@ class RecorderOwner:
         for notice in self.core.take_notices():
             self._tell(notice)
 
+    def _try_to_tell_notices(self) -> None:
+        # A logging handler that raises must not end the thread.
+        with suppress(Exception):
+            self.tell_notices()
+
     def leave_behind(self) -> None:
         """In a forked child, make a new recorder and leave the parent's recorder unused."""
         self._remove_steps()
+        self._notices = Repeating("stormlog-notices")
         _left_behind.append(self.core)
         self.core = self._new_recorder()
 

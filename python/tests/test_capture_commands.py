@@ -81,6 +81,7 @@ def test_track_says_when_nothing_could_be_stored(tmp_path: Path) -> None:
     result = run("track", "--sink", sink, "--", "sleep", "0.1")
     assert "session incomplete" in result.stdout and "written to" not in result.stdout
     assert "warning: the recording is incomplete: cannot open" in result.stderr
+    assert result.stderr.count("cannot open") == 1
     result = run("track", "--json", "--sink", sink, "--", "sleep", "0.1")
     assert json.loads(result.stdout)["sink"] is None
     # With a command, its exit code is passed on; without one, a failed recording is exit code 1.

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -285,6 +286,25 @@ def test_a_size_that_cannot_be_read_is_not_zero(
     wait_until(lambda: not sizes)
     profiler.stop_monitoring()
     assert [snapshot.rss for snapshot in profiler.snapshots] == [2 << 20]
+
+
+@pytest.mark.parametrize("kind", [CPUMemoryTracker, MemoryTracker])
+def test_a_sink_that_cannot_be_opened_is_logged_once(
+    kind: type[CPUMemoryTracker | MemoryTracker],
+    torch: ModuleType,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    wait_until,
+) -> None:
+    (tmp_path / "file").touch()
+    config = TelemetrySinkConfig(root_dir=tmp_path / "file" / "sink")
+    with kind(sampling_interval=0.01, telemetry_sink_config=config):
+        wait_until(lambda: caplog.records, 10)
+        time.sleep(1.5)
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("stormlog.tracker", "WARNING")
+    message = record.getMessage()
+    assert f"cannot open '{tmp_path}/file/sink'" in message and "Not a directory" in message
 
 
 def test_signals_are_the_programs(wait_until, tmp_path: Path) -> None:

@@ -23,17 +23,17 @@
 //!         // drops are counted in the status and in the manifest's `dropped_event_count`.
 //!         sink.record(event);
 //!     }
-//!     // The sink's log lines, such as "another process records into …", should be taken
-//!     // from time to time.
+//!     // The sink's log lines, such as "another process records into …" or the reason why the
+//!     // directory cannot be written, should be taken from time to time.
 //!     for line in sink.take_notices() {
 //!         log(&line);
 //!     }
 //!     // `finish` writes what is queued and ends the session; `Completed` becomes `Incomplete`
 //!     // when events are missing. `finish` waits at most the given time, so that it never delays
 //!     // the program's exit for longer.
-//!     let end = sink.finish(SessionStatus::Completed, Duration::from_secs(5));
-//!     if let Some(problem) = end.problem {
-//!         log(&problem);
+//!     sink.finish(SessionStatus::Completed, Duration::from_secs(5));
+//!     for line in sink.take_notices() {
+//!         log(&line);
 //!     }
 //! }
 //! # fn log(_: &str) {}
@@ -45,7 +45,7 @@
 //!   another session are dropped and counted.
 //! - `status().session_status` is `Running` while all is well and `Incomplete` as soon as events
 //!   are missing or cannot be written. The field `problem` of the status describes the reason until
-//!   writing works again. The method `session()` returns the session's summary with the same
+//!   writing works again, and a notice describes it once. The method `session()` returns the session's summary with the same
 //!   status.
 //! - A sink that is killed at any moment keeps every flushed event (`flush_every_events`,
 //!   `flush_every`, or [`BackgroundSink::flush`]). The next sink in the same directory marks a

@@ -128,8 +128,10 @@ impl BackgroundSink {
         let thread_shared = Arc::clone(&shared);
         let write = move || write_in_background(&thread_shared, config, session);
         if let Err(error) = crate::thread::start("stormlog-store", write) {
+            let problem = format!("cannot start a thread to write events: {error}");
             let mut state = shared.lock();
-            state.problem = Some(format!("cannot start a thread to write events: {error}"));
+            state.notices.push(problem.clone());
+            state.problem = Some(problem);
             state.is_finished = true;
         }
         Self {
@@ -199,7 +201,8 @@ impl BackgroundSink {
         self.shared.lock().diagnostics
     }
 
-    /// Removes and returns the log messages of the sink that were not fetched yet.
+    /// Removes and returns the log messages of the sink that were not fetched yet. Each problem is
+    /// one message, when it begins.
     pub fn take_notices(&self) -> Vec<String> {
         if self.is_foreign() {
             return Vec::new();

@@ -28,6 +28,23 @@ fn what_is_recorded_is_there_after_the_end() {
     assert!(!sink.record(sample("one", 121)), "the session has ended");
 }
 
+/// The sink tries again every second; the reason of the failure stays the same.
+#[test]
+fn a_problem_is_one_notice() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let directory = folder.path().join("file/sink");
+    let sink = BackgroundSink::start(SinkConfig::new(&directory), session("one"));
+    crate::scripted::wait_until("opening fails", || sink.status().problem.is_some());
+    let problem = sink.status().problem.unwrap();
+    assert!(problem.contains(directory.to_str().unwrap()), "{problem}");
+    assert_eq!(sink.take_notices(), [problem]);
+    std::thread::sleep(Duration::from_millis(1500));
+    let end = sink.finish(SessionStatus::Completed, PATIENCE);
+    assert!(end.problem.is_some());
+    assert_eq!(sink.take_notices(), [""; 0]);
+}
+
 #[test]
 fn a_flush_waits_for_the_disk() {
     let folder = tempfile::tempdir().unwrap();

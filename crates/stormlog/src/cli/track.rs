@@ -320,10 +320,14 @@ fn finish(
     format: Option<ExportFormat>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
+    let problem = recorder.storage_problem();
     for notice in recorder.take_notices() {
-        writeln!(console.err, "note: {notice}")?;
+        // The problem that lasted until the end is printed below.
+        if problem.as_ref() != Some(&notice) {
+            writeln!(console.err, "note: {}", for_terminal(&notice))?;
+        }
     }
-    if let Some(problem) = recorder.storage_problem() {
+    if let Some(problem) = problem {
         let problem = for_terminal(&problem);
         writeln!(
             console.err,

@@ -53,6 +53,8 @@ struct Thread<'a> {
     unreported_drops: u64,
     flushes_done: u64,
     problem: Option<String>,
+    /// The last problem that was reported as a notice.
+    reported_problem: Option<String>,
     was_taken_over: bool,
     thinner: Thinner,
 }
@@ -73,6 +75,7 @@ pub(super) fn write_in_background(
         unreported_drops: 0,
         flushes_done: 0,
         problem: None,
+        reported_problem: None,
         was_taken_over: false,
         thinner: Thinner::default(),
     };
@@ -234,9 +237,8 @@ impl Thread<'_> {
         }
         if self.was_taken_over {
             self.session.status = SessionStatus::Interrupted;
-            let notice = taken_over(directory.as_deref().unwrap_or(&self.config.root_dir));
-            self.shared.lock().notices.push(notice.clone());
-            self.problem = Some(notice);
+            let directory = directory.as_deref();
+            self.problem = Some(taken_over(directory.unwrap_or(&self.config.root_dir)));
         }
         self.session.ended_at_ns = Some(now_ns());
         drop(slot);
@@ -249,9 +251,15 @@ impl Thread<'_> {
         self.shared.done.notify_all();
     }
 
-    fn report(&self) {
+    fn report(&mut self) {
         let mut writer = self.shared.writer();
         let mut state = self.shared.lock();
+        // A disk that fails again and again for the same reason is reported once.
+        let begins = state.problem.is_none() || self.was_taken_over;
+        if begins && self.problem.is_some() && self.problem != self.reported_problem {
+            self.reported_problem.clone_from(&self.problem);
+            state.notices.extend(self.problem.clone());
+        }
         state.recorded_events = self.recorded_events;
         state.problem.clone_from(&self.problem);
         state.flushes_done = self.flushes_done;
