@@ -48,7 +48,7 @@ impl HostRecording {
         let sink = SinkConfig {
             names: SinkNames::Host,
             write_rollups: false,
-            thinning: Some(Thinning::default()),
+            thinning: Some(Thinning::DEFAULT),
             ..SinkConfig::new(free_name(plan.root, &name))
         };
         let (sender, levels) = sync_channel(WAITING_LEVELS);
@@ -96,7 +96,7 @@ impl HostRecording {
                 metadata,
             );
         }
-        let mut bundles = FlightRecorder::of_host(root.join("oom_dumps"), Retention::default());
+        let mut bundles = FlightRecorder::of_host(root.join("oom_dumps"), Retention::DEFAULT);
         for exception in exceptions {
             // `of_exception` writes no bundle if the device recorder inside the process has already
             // written one.
