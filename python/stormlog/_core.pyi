@@ -18,6 +18,7 @@ __all__ = [
     "COLLECTOR_DEGRADED_STATUSES",
     "COLLECTOR_TRANSITION_TYPES",
     "DEFAULT_THRESHOLDS",
+    "THINNING_BUDGET_BYTES",
     "VERSION",
     "Around",
     "DiagnoseBundle",
@@ -144,6 +145,7 @@ __all__ = [
 
 VERSION: Final[str]
 DEFAULT_THRESHOLDS: Final[Sequence[tuple[str, float]]]
+THINNING_BUDGET_BYTES: Final[int]
 ALERT_EVENT_TYPES: Final[Sequence[str]]
 COLLECTOR_TRANSITION_TYPES: Final[Sequence[str]]
 COLLECTOR_DEGRADED_STATUSES: Final[Sequence[str]]

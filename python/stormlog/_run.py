@@ -42,8 +42,6 @@ _LOOK_SELDOM_S = 1.0
 # interpreter. After some time without a new context the driver is asked only with each look, so
 # that a long run is not disturbed.
 _ASK_SOON_S, _ASK_S, _ASK_FOR_S = 0.002, 0.02, 60.0
-# The whole run is kept within this many bytes; its older part is thinned.
-_BUDGET_BYTES = 256 << 20
 # Set by ``stormlog diagnose --native-history``: where to write the files, and how many entries to
 # record.
 HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
@@ -263,7 +261,7 @@ class _Recording:
             sampling_interval=self._interval,
             oom_dump_dir=str(directory / "oom_dumps"),
             telemetry_sink_config=TelemetrySinkConfig(
-                root_dir=directory, thinning_budget_bytes=_BUDGET_BYTES
+                root_dir=directory, thinning_budget_bytes=_core.THINNING_BUDGET_BYTES
             ),
             **_identity(),
             **options,

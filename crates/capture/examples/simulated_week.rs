@@ -38,7 +38,7 @@ fn main() -> Result<(), Failure> {
     // The sink would otherwise read the pid from the system for every event, to notice a fork. This
     // program never forks.
     every_fork_is_announced();
-    let thinning = Thinning::default();
+    let thinning = Thinning::DEFAULT;
     let config = SinkConfig {
         thinning: (!is_complete).then_some(thinning),
         retention_max_files: 1_000_000,

@@ -134,6 +134,8 @@ mod _core {
     const DEFAULT_THRESHOLDS: [(&str, f64); 4] =
         stormlog_capture::record::alerts::DEFAULT_THRESHOLDS;
     #[pymodule_export]
+    const THINNING_BUDGET_BYTES: u64 = stormlog_capture::store::Thinning::DEFAULT.budget_bytes;
+    #[pymodule_export]
     const ALERT_EVENT_TYPES: [&str; 3] = classify::ALERT_TYPES;
     #[pymodule_export]
     const COLLECTOR_TRANSITION_TYPES: [&str; 2] = issue::COLLECTOR_TRANSITION_TYPES;

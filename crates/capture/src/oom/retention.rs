@@ -14,13 +14,12 @@ pub struct Retention {
     pub max_total_mb: i64,
 }
 
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            max_dumps: 5,
-            max_total_mb: 256,
-        }
-    }
+impl Retention {
+    /// The limits that apply unless the user gives others.
+    pub const DEFAULT: Self = Self {
+        max_dumps: 5,
+        max_total_mb: 256,
+    };
 }
 
 /// Deletes the oldest bundles of a directory until the remaining bundles are within the limits.

@@ -171,82 +171,85 @@ impl Channel {
         let before = self.last.as_ref().map_or(level, Reading::level);
         let change = level - before;
         self.total = reading.counters.device_total_bytes.or(self.total);
-        step.tally.samples = 1;
-        step.tally.checked_at_ns = Some(reading.timestamp_ns);
         let transition = self.health.succeeded(&reading);
         self.share_health();
-        if let Some(transition) = transition {
-            step.events
-                .push(self.transition_event(transition, Some(&reading)));
-        }
+        let transition = transition.map(|found| self.transition_event(found, Some(&reading)));
+        step.events.extend(transition);
         step.events.extend(self.notices(&reading));
-        let mut push = |event_type: &str, change: i64, context: String, metadata: Map| {
-            if self.detail == Detail::Samples {
-                return;
-            }
-            let mut event = self.event_at(Some(&reading), event_type, &context);
-            event.counters.allocator_change_bytes = Some(change);
-            event.metadata = metadata;
-            step.events.push(event);
-        };
         let highest = level.max(reading.peak_bytes.unwrap_or(level));
-        step.tally.peak = self.peak.max(highest);
-        if highest > self.peak {
-            let mut metadata = Map::new();
-            if highest > level {
-                metadata.insert("peak_bytes", highest);
-            }
-            push(
-                EventType::Peak.as_str(),
-                change,
-                self.wording.peak(highest),
-                metadata,
-            );
+        if self.detail != Detail::Samples {
+            let changes = self.change_events(&reading, change, highest);
+            step.events.extend(changes);
         }
+        self.peak = self.peak.max(highest);
+        step.tally.samples = 1;
+        step.tally.checked_at_ns = Some(reading.timestamp_ns);
+        step.tally.peak = self.peak;
         if change > 0 {
-            push(
-                EventType::Allocation.as_str(),
-                change,
-                self.wording.grown(change),
-                Map::new(),
-            );
             step.tally.grown(change);
         } else if change < 0 {
-            push(
-                EventType::Deallocation.as_str(),
-                change,
-                self.wording.shrunk(-change),
-                Map::new(),
-            );
             step.tally.shrunk(-change);
         }
-        self.peak = step.tally.peak;
         if let Some(thresholds) = thresholds {
-            let scope =
-                if self.source.is_host() || reading.counters.allocator_reserved_bytes.is_none() {
-                    Scope::UsageOnly
-                } else {
-                    Scope::Allocator
-                };
-            let alerts = self
-                .alerts
-                .check(&reading, change, self.total, thresholds, scope);
-            for alert in alerts {
-                let mut event = self.event_at(Some(&reading), alert.event_type, &alert.context);
-                event.counters.allocator_change_bytes = Some(change);
-                event.metadata = alert.metadata;
-                step.events.push(event);
-            }
+            let alerts = self.alert_events(&reading, change, thresholds);
+            step.events.extend(alerts);
         }
-        let mut sample = self.event_at(
-            Some(&reading),
-            EventType::Sample.as_str(),
-            &self.wording.sampled(&reading),
-        );
+        let context = self.wording.sampled(&reading);
+        let mut sample = self.event_at(Some(&reading), EventType::Sample.as_str(), &context);
         sample.metadata.clone_from(&reading.metadata);
         step.events.push(sample);
         self.last = Some(reading);
         step
+    }
+
+    /// The events about a new peak of `highest` bytes and about a level that has changed.
+    fn change_events(&self, reading: &Reading, change: i64, highest: i64) -> Vec<TrackedEvent> {
+        let event = |event_type: EventType, context: &str| {
+            let mut event = self.event_at(Some(reading), event_type.as_str(), context);
+            event.counters.allocator_change_bytes = Some(change);
+            event
+        };
+        let mut events = Vec::new();
+        if highest > self.peak {
+            let mut peak = event(EventType::Peak, &self.wording.peak(highest));
+            if highest > reading.level() {
+                peak.metadata.insert("peak_bytes", highest);
+            }
+            events.push(peak);
+        }
+        if change > 0 {
+            events.push(event(EventType::Allocation, &self.wording.grown(change)));
+        } else if change < 0 {
+            let context = self.wording.shrunk(-change);
+            events.push(event(EventType::Deallocation, &context));
+        }
+        events
+    }
+
+    /// The events about alert conditions that begin, go on or end with this reading.
+    fn alert_events(
+        &mut self,
+        reading: &Reading,
+        change: i64,
+        thresholds: &Thresholds,
+    ) -> Vec<TrackedEvent> {
+        let has_allocator =
+            !self.source.is_host() && reading.counters.allocator_reserved_bytes.is_some();
+        let scope = if has_allocator {
+            Scope::Allocator
+        } else {
+            Scope::UsageOnly
+        };
+        let alerts = self
+            .alerts
+            .check(reading, change, self.total, thresholds, scope);
+        let events = alerts.into_iter().map(|alert| {
+            let mut event = self.event_at(Some(reading), alert.event_type, &alert.context);
+            event.counters.allocator_change_bytes = Some(change);
+            event.metadata = alert.metadata;
+            event
+        });
+        events.collect()
     }
 
     /// Makes an event that is not a sample, such as the end of the session or the start of a phase,

@@ -45,15 +45,9 @@ pub(crate) struct Recovered {
 /// whose writer was killed are read, and no file is changed.
 pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Result<Recovered> {
     let mut found = segment_names(directory, names)?;
-    let mut leftovers = file_names(directory, |name| {
-        let replaced = [names.manifest(), ROLLUP_FILENAME];
-        is_temporary(name) || replaced.iter().any(|of| is_temporary_of(name, of))
-    })?;
+    let mut leftovers = temporary_names(directory, names)?;
     let Some(mut manifest) = manifest::read(directory, names) else {
-        let segments = found
-            .iter()
-            .map(|name| adopt(directory, name))
-            .collect::<io::Result<Vec<_>>>()?;
+        let segments = all_segments(directory, Vec::new(), &found)?;
         return Ok(Recovered {
             next_index: next_index(&segments, names),
             needs_manifest: !segments.is_empty(),
@@ -66,8 +60,14 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
     let replaced = settle(directory, &mut manifest);
     let is_replaced = |name: &String| replaced.iter().any(|old| *old == name.as_str());
     leftovers.extend(found.extract_if(.., |name| is_replaced(name)));
-    let mut recovered = Recovered {
-        needs_manifest: manifest.schema_version < MANIFEST_VERSION || was_rewriting,
+    let (sessions, was_running) = ended_sessions(manifest.sessions, now_ns);
+    let mut segments = all_segments(directory, manifest.segments, &found)?;
+    close_segments(directory, &mut segments, &sessions)?;
+    Ok(Recovered {
+        next_index: next_index(&segments, names),
+        needs_manifest: manifest.schema_version < MANIFEST_VERSION || was_rewriting || was_running,
+        sessions,
+        segments,
         dropped_event_count: manifest.dropped_event_count,
         thinning: u64::try_from(manifest.thinning_budget_bytes)
             .ok()
@@ -77,57 +77,74 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
         pruned: manifest.pruned.unwrap_or_default(),
         pruned_sessions: manifest.pruned_sessions,
         leftovers,
-        ..Recovered::default()
-    };
-    for mut session in manifest.sessions {
+    })
+}
+
+/// The names of temporary files that killed writers left behind.
+fn temporary_names(directory: &Path, names: SinkNames) -> io::Result<Vec<String>> {
+    let replaced = [names.manifest(), ROLLUP_FILENAME];
+    file_names(directory, |name| {
+        is_temporary(name) || replaced.iter().any(|of| is_temporary_of(name, of))
+    })
+}
+
+/// Each session of a manifest once. Sessions that were left running become interrupted; also
+/// returns whether there were any.
+fn ended_sessions(listed: Vec<SessionSummary>, now_ns: i64) -> (Vec<SessionSummary>, bool) {
+    let mut sessions = Vec::new();
+    let mut was_running = false;
+    for mut session in listed {
         if session.status == SessionStatus::Running {
             session.status = SessionStatus::Interrupted;
             session.ended_at_ns = Some(now_ns);
             session.recorder = None;
-            recovered.needs_manifest = true;
+            was_running = true;
         }
-        upsert(&mut recovered.sessions, session);
+        upsert(&mut sessions, session);
     }
-    for segment in manifest.segments {
-        match recovered
-            .segments
-            .iter_mut()
-            .find(|known| known.filename == segment.filename)
-        {
+    (sessions, was_running)
+}
+
+/// The segments that a manifest lists, each once, and those that it does not list, sorted by name.
+fn all_segments(
+    directory: &Path,
+    listed: Vec<Segment>,
+    found: &[String],
+) -> io::Result<Vec<Segment>> {
+    let mut segments: Vec<Segment> = Vec::new();
+    for segment in listed {
+        let mut known = segments.iter_mut();
+        match known.find(|known| known.filename == segment.filename) {
             Some(known) => *known = segment,
-            None => recovered.segments.push(segment),
+            None => segments.push(segment),
         }
     }
-    for name in &found {
-        if !recovered
-            .segments
-            .iter()
-            .any(|segment| segment.filename == name.as_str())
-        {
-            recovered.segments.push(adopt(directory, name)?);
+    for name in found {
+        if !segments.iter().any(|known| known.filename == name.as_str()) {
+            segments.push(adopt(directory, name)?);
         }
     }
-    recovered
-        .segments
-        .sort_by(|a, b| a.filename.cmp(&b.filename));
-    for segment in recovered
-        .segments
-        .iter_mut()
-        .filter(|segment| !segment.closed)
-    {
-        let owner = recovered
-            .sessions
+    segments.sort_by(|a, b| a.filename.cmp(&b.filename));
+    Ok(segments)
+}
+
+/// Closes the open segments of interrupted sessions. This is not reason enough to write a new
+/// manifest; the next manifest will contain the change.
+fn close_segments(
+    directory: &Path,
+    segments: &mut [Segment],
+    sessions: &[SessionSummary],
+) -> io::Result<()> {
+    for segment in segments.iter_mut().filter(|segment| !segment.closed) {
+        let owner = sessions
             .iter()
             .find(|session| Some(&session.session_id) == segment.session_id.as_ref());
         if owner.is_some_and(|owner| owner.status == SessionStatus::Interrupted) {
-            // Closing a segment is not reason enough to write a new manifest; the next manifest
-            // will contain the change.
             segment.closed = true;
             count_what_was_written_early(directory, segment)?;
         }
     }
-    recovered.next_index = next_index(&recovered.segments, names);
-    Ok(recovered)
+    Ok(())
 }
 
 /// Completes an interrupted rewrite of segments in the manifest; returns the segments that the

@@ -21,14 +21,6 @@ pub struct Thinning {
     pub budget_bytes: u64,
 }
 
-impl Default for Thinning {
-    fn default() -> Self {
-        Self {
-            budget_bytes: 256 << 20,
-        }
-    }
-}
-
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// The time intervals to which segments are thinned, from the shortest to the longest.
@@ -73,6 +65,11 @@ const SMALLEST_MERGE: usize = 8;
 const SMALLEST_SEGMENT: u64 = 4 << 10;
 
 impl Thinning {
+    /// The budget that recordings of `stormlog run` and `stormlog track` have.
+    pub const DEFAULT: Self = Self {
+        budget_bytes: 256 << 20,
+    };
+
     /// The size in bytes at which a sink starts the next segment; it is small, so that thinning
     /// works on small files.
     pub(crate) fn segment_bytes(self) -> u64 {

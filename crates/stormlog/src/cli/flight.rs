@@ -37,7 +37,7 @@ pub(crate) struct FlightFlags {
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 5,
+        default_value_t = Retention::DEFAULT.max_dumps,
         allow_negative_numbers = true
     )]
     oom_max_dumps: i64,
@@ -45,7 +45,7 @@ pub(crate) struct FlightFlags {
     #[arg(
         long,
         value_name = "MB",
-        default_value_t = 256,
+        default_value_t = Retention::DEFAULT.max_total_mb,
         allow_negative_numbers = true
     )]
     oom_max_total_mb: i64,

@@ -55,3 +55,23 @@ impl SinkFlags {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        sink: SinkFlags,
+    }
+
+    #[test]
+    fn the_flags_have_the_defaults_of_a_sink() {
+        let command = Command::parse_from(["track", "--telemetry-sink-dir", "run"]);
+        let config = command.sink.config().unwrap();
+        assert_eq!(config, Some(SinkConfig::new("run")));
+    }
+}

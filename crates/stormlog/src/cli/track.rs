@@ -296,7 +296,7 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<Arc<Recor
     }
     let identity = arguments.identity.resolve()?;
     let sink = arguments.sink.as_ref().map(|root| SinkConfig {
-        thinning: Some(Thinning::default()),
+        thinning: Some(Thinning::DEFAULT),
         ..SinkConfig::new(sink_for_rank(root, &identity))
     });
     let capture = Capture {

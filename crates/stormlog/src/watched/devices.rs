@@ -109,7 +109,7 @@ fn start(
         session_source: session_sources::RUN_OUTSIDE,
         pid,
         sink: Some(SinkConfig {
-            thinning: Some(Thinning::default()),
+            thinning: Some(Thinning::DEFAULT),
             ..SinkConfig::new(free_name(root, part_folders::OUTSIDE))
         }),
         detail: Detail::Samples,

@@ -46,7 +46,7 @@ impl HostRecording {
         let sink = SinkConfig {
             names: SinkNames::Host,
             write_rollups: false,
-            thinning: Some(Thinning::default()),
+            thinning: Some(Thinning::DEFAULT),
             ..SinkConfig::new(free_name(plan.root, &name))
         };
         let (sender, levels) = sync_channel(WAITING_LEVELS);
@@ -95,7 +95,7 @@ impl HostRecording {
                 metadata,
             );
         }
-        let mut bundles = FlightRecorder::of_host(root, Retention::default());
+        let mut bundles = FlightRecorder::of_host(root, Retention::DEFAULT);
         // The device recorders inside these processes have written bundles already, but none for
         // errors of host memory.
         let recorded = processes_with_bundles(root, self.started);

@@ -4,6 +4,7 @@ mod allocator_snapshots;
 mod artifacts;
 mod bad_input;
 mod convert;
+mod defaults;
 mod dependencies;
 mod empty_gates;
 mod help;
