@@ -1,7 +1,7 @@
 //! Inspections of a process's host memory while the process ran: which Python containers grew, and
 //! which memory mappings grew in the same time.
 
-use stormlog_format::{Map, Value, whole};
+use stormlog_format::{Map, Value, metadata_keys, whole};
 
 use crate::untrusted::{bytes, maps, text};
 
@@ -59,7 +59,7 @@ impl HostInspection {
     /// Parses an inspection and the pid of the inspected process from the metadata of an event;
     /// `None` when the metadata contains no inspection of host memory.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
-        let about = metadata.get("evidence")?.as_map()?;
+        let about = metadata.get(metadata_keys::EVIDENCE)?.as_map()?;
         if text(about, "resource", LONGEST_NAME)? != "host" {
             return None;
         }

@@ -5,7 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, metadata_keys};
 
 use crate::untrusted::{bytes, maps, text};
 
@@ -81,7 +81,7 @@ impl WindowEvidence {
     /// Parses the window evidence from the metadata of an event; `None` when the metadata contains
     /// none.
     pub(super) fn of(metadata: &Map) -> Option<Self> {
-        let evidence = metadata.get("evidence")?.as_map()?;
+        let evidence = metadata.get(metadata_keys::EVIDENCE)?.as_map()?;
         // Evidence of host memory has no mode.
         text(evidence, "mode", LONGEST_TEXT)?;
         Some(Self::of_evidence(evidence))
