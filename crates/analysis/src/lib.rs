@@ -28,6 +28,7 @@ pub mod regular_file;
 mod rollups;
 mod stats;
 pub mod timeline;
+mod untrusted;
 
 pub use catalog::{
     Artifacts, artifacts_at, device_artifacts_at, find_artifacts, manifest_path, read_manifest,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use stormlog_capture::redact::redacted_text;
-use stormlog_format::{Event, Text, Value};
+use stormlog_format::{Event, Text, Value, metadata_keys};
 
 use crate::bounded::shortened;
 
@@ -219,7 +219,7 @@ impl Levels {
         self.set_known(Metric::DeviceFree, &of_device, free, at);
         self.set_known(Metric::DeviceTotal, &of_device, total, at);
         let labels = device.labels(program, event.device_id);
-        let process_used = sample.count("process_device_used_bytes");
+        let process_used = sample.count(metadata_keys::PROCESS_DEVICE_USED_BYTES);
         for (pid, bytes) in sample.other_processes() {
             let host = event.host.to_str_lossy();
             self.add_share(&host, device, event.device_id, (pid, bytes), at);
@@ -229,16 +229,23 @@ impl Levels {
         self.set_known(Metric::ProcessDevice, &labels, process_used, at);
         self.set_known(Metric::Allocated, &labels, allocated, at);
         self.set_known(Metric::Reserved, &labels, reserved, at);
-        let peak = sample.count("allocator_peak_bytes");
+        let peak = sample.count(metadata_keys::ALLOCATOR_PEAK_BYTES);
         self.set_known(Metric::AllocatorPeak, &labels, peak, at);
-        self.set_known(Metric::Pinned, &labels, sample.count("pinned_bytes"), at);
+        self.set_known(
+            Metric::Pinned,
+            &labels,
+            sample.count(metadata_keys::PINNED_BYTES),
+            at,
+        );
         self.set(Metric::LastSample, labels, time, at);
     }
 
     /// Adds the number of training steps if the sample contains it; otherwise returns `false`.
     pub fn add_steps(&mut self, event: &Event, device: &DeviceId) -> bool {
         let sample = Sample { event };
-        let steps = sample.count("step_count").or(sample.count("step"));
+        let steps = sample
+            .count(metadata_keys::STEP_COUNT)
+            .or(sample.count(metadata_keys::STEP));
         let labels = device.labels(program_labels(event), event.device_id);
         self.set_known(Metric::Steps, &labels, steps, event.timestamp_ns);
         steps.is_some()
@@ -306,7 +313,7 @@ impl Sample<'_> {
     /// The other processes on the device, outside of the recorded program: the pid of each, and its
     /// device memory in bytes.
     fn other_processes(&self) -> impl Iterator<Item = (u32, i64)> {
-        let shares = self.event.metadata.get("other_processes");
+        let shares = self.event.metadata.get(metadata_keys::OTHER_PROCESSES);
         let shares = shares.and_then(Value::as_map).into_iter();
         shares.flat_map(|shares| {
             let shares = shares.iter();
@@ -316,7 +323,7 @@ impl Sample<'_> {
 
     /// The pid, anonymous bytes and shared bytes of each process of the recorded program.
     fn processes(&self) -> impl Iterator<Item = [i64; 3]> {
-        let rows = match self.event.metadata.get("processes") {
+        let rows = match self.event.metadata.get(metadata_keys::PROCESSES) {
             Some(Value::List(rows)) => rows.as_slice(),
             _ => &[],
         };

@@ -18,3 +18,38 @@ pub const OOM_DUMP_PATH: &str = "oom_dump_path";
 pub const PHASE_SCOPE: &str = "phase_scope";
 /// The number of the training step.
 pub const STEP: &str = "step";
+/// The number of the optimizer at the end of whose step the counters were read.
+pub const OPTIMIZER: &str = "optimizer";
+/// The number of steps so far.
+pub const STEP_COUNT: &str = "step_count";
+/// Device memory in use by the recorded process, as the driver counts it.
+pub const PROCESS_DEVICE_USED_BYTES: &str = "process_device_used_bytes";
+/// Device memory in use by all processes that the driver lists, where it is not known which of them
+/// is the recorded process.
+pub const UNASSIGNED_PROCESS_BYTES: &str = "unassigned_process_bytes";
+/// The device memory of the other processes on the device, by their process ids.
+pub const OTHER_PROCESSES: &str = "other_processes";
+/// The highest use since the last reading, as the allocator reports it.
+pub const ALLOCATOR_PEAK_BYTES: &str = "allocator_peak_bytes";
+/// When the counters of the allocator were read, where that is before the time of the event.
+pub const ALLOCATOR_READ_NS: &str = "allocator_read_ns";
+/// Pinned host memory that the program holds.
+pub const PINNED_BYTES: &str = "pinned_bytes";
+/// The host memory of a process tree: an object with its kinds, such as `anonymous`.
+pub const HOST_MEMORY: &str = "host_memory";
+/// The host memory of each process of a process tree.
+pub const PROCESSES: &str = "processes";
+/// The id of the device that the driver gives it.
+pub const DEVICE_UUID: &str = "device_uuid";
+/// Why the collector could not read its counters.
+pub const COLLECTOR_LAST_ERROR: &str = "collector_last_error";
+/// Why the collector became degraded.
+pub const COLLECTOR_DEGRADATION_REASON: &str = "collector_degradation_reason";
+/// How many readings of the collector have failed in succession.
+pub const COLLECTOR_CONSECUTIVE_FAILURES: &str = "collector_consecutive_failures";
+/// When the collector tries again, in seconds since 1970.
+pub const COLLECTOR_NEXT_RETRY_EPOCH_S: &str = "collector_next_retry_epoch_s";
+/// The size of the allocation that failed for lack of memory.
+pub const REQUESTED_BYTES: &str = "requested_bytes";
+/// The results of evidence windows, or of an inspection of host memory.
+pub const EVIDENCE: &str = "evidence";

@@ -124,27 +124,9 @@ fn device(track: &Track, several: bool) -> String {
     }
 }
 
-/// Bytes of the traced allocations that survived their evidence window, summed by call stack, the
-/// largest first.
-fn stacks(evidence: &WindowEvidence) -> Vec<(&[Site], i64)> {
-    let mut sums = vec![0_i64; evidence.stacks.len()];
-    for (stack, bytes) in evidence.windows.iter().flat_map(|window| &window.sites) {
-        if let Some(sum) = sums.get_mut(*stack) {
-            *sum = sum.saturating_add(*bytes);
-        }
-    }
-    let named = evidence.stacks.iter().zip(sums);
-    let mut named: Vec<(&[Site], i64)> = named
-        .filter(|(stack, bytes)| !stack.is_empty() && *bytes > 0)
-        .map(|(stack, bytes)| (stack.as_slice(), bytes))
-        .collect();
-    named.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-    named
-}
-
 fn by_stack(evidence: &WindowEvidence) -> Option<Node> {
     let mut root = Node::default();
-    for (stack, bytes) in stacks(evidence) {
+    for (stack, bytes) in evidence.survivors_by_stack() {
         let frames = stack.iter().rev().take(MOST_LEVELS).map(|site| {
             let name = format!("{} in {}", site.place(), site.function);
             let source = site.source_text.as_deref().unwrap_or_default();
@@ -169,7 +151,9 @@ pub fn held_lines(run: &Run, rank: u32, device_id: i64, most: usize) -> Vec<Stri
     let mut tracks = run.tracks.iter();
     let track = tracks.find(|track| track.rank == rank && track.device_id == device_id);
     let evidence = track.and_then(|track| track.evidence.as_ref());
-    let stacks = evidence.map(stacks).unwrap_or_default();
+    let stacks = evidence
+        .map(WindowEvidence::survivors_by_stack)
+        .unwrap_or_default();
     let lines = stacks.into_iter().take(most).map(|(stack, bytes)| {
         let calls = stack.iter().rev().map(Site::place);
         let calls: Vec<String> = calls.collect();

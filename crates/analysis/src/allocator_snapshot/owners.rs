@@ -8,6 +8,8 @@ use serde::Serialize;
 use stormlog_format::json::{self, JsonError};
 use stormlog_format::{Map, Value};
 
+use crate::untrusted::{cut, text};
+
 /// Maximum number of names in [`Owner::names`].
 const MOST_NAMES: usize = 8;
 /// Longest tensor name in characters. Longer names are cut, because each block of memory gets its
@@ -58,9 +60,10 @@ impl Owners {
 }
 
 fn owner(entry: &Map) -> Owner {
-    let names = entry.list("names").iter().filter_map(text);
+    let names = entry.list("names").iter();
+    let names = names.filter_map(|name| cut(name, LONGEST_TEXT));
     let first = entry.list("tensors").first().and_then(Value::as_map);
-    let dtype = first.and_then(|tensor| tensor.get("dtype")).and_then(text);
+    let dtype = first.and_then(|tensor| text(tensor, "dtype", LONGEST_TEXT));
     Owner {
         names: names.take(MOST_NAMES).collect(),
         shape: first.and_then(shape),
@@ -79,11 +82,6 @@ fn shape(tensor: &Map) -> Option<String> {
         .map(|size| size.to_string())
         .collect();
     Some(format!("[{}]", sizes.join(", ")))
-}
-
-fn text(value: &Value) -> Option<String> {
-    let text = value.as_text()?.to_str_lossy();
-    Some(text.chars().take(LONGEST_TEXT).collect())
 }
 
 #[cfg(test)]

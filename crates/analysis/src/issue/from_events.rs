@@ -149,7 +149,7 @@ fn degradation(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Text, Report, 
         _ => "degraded".into(),
     };
     let severity = Severity::of_health(&health).as_str();
-    let error = metadata.get("collector_last_error");
+    let error = metadata.get(metadata_keys::COLLECTOR_LAST_ERROR);
     let error = error.filter(|error| !error.is_null()).map(python_str);
     let fields = match metadata.get(metadata_keys::COLLECTOR_PARTIAL_FIELDS) {
         Some(fields @ Value::List(_)) => fields.clone(),
@@ -161,8 +161,8 @@ fn degradation(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Text, Report, 
         fields,
     };
     let copied = |key: &str| metadata.get(key).cloned().unwrap_or(Value::Null);
-    let failures = "collector_consecutive_failures";
-    let retry = "collector_next_retry_epoch_s";
+    let failures = metadata_keys::COLLECTOR_CONSECUTIVE_FAILURES;
+    let retry = metadata_keys::COLLECTOR_NEXT_RETRY_EPOCH_S;
     let evidence = Map::from_entries(vec![
         (failures.into(), copied(failures)),
         (retry.into(), copied(retry)),

@@ -1,12 +1,14 @@
 //! Inspections of a process's host memory while the process ran: which Python containers grew, and
 //! which memory mappings grew in the same time.
 
-use stormlog_format::{Map, Value, whole};
+use stormlog_format::{Map, Value, metadata_keys, whole};
+
+use crate::untrusted::{bytes, maps, text};
 
 /// Maximum number of holders (Python containers that grew), and of memory mappings, that are read
 /// per inspection.
 const MOST: usize = 16;
-/// Longest name of a holder or mapping that is accepted, in characters.
+/// Longest name of a holder or mapping in characters; longer names are cut.
 const LONGEST_NAME: usize = 512;
 
 /// A holder that held more at the end of an inspection than at its beginning.
@@ -57,24 +59,23 @@ impl HostInspection {
     /// Parses an inspection and the pid of the inspected process from the metadata of an event;
     /// `None` when the metadata contains no inspection of host memory.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
-        let about = metadata.get("evidence")?.as_map()?;
-        if text(about, "resource")? != "host" {
+        let about = metadata.get(metadata_keys::EVIDENCE)?.as_map()?;
+        if text(about, "resource", LONGEST_NAME)? != "host" {
             return None;
         }
         let is_set = |key: &str| about.get(key) == Some(&Value::Bool(true));
-        let maps = |key: &str| {
-            let list = about.list(key).iter();
-            list.take(MOST).filter_map(Value::as_map)
-        };
-        let mapping = |one: &Map| Some((text(one, "name")?, bytes(one, "grown_bytes")?));
+        let mapping =
+            |one: &Map| Some((text(one, "name", LONGEST_NAME)?, bytes(one, "grown_bytes")?));
         let look = Self {
             inside_ms: millis(about, "seconds"),
             objects_bytes: bytes(about, "objects_bytes"),
             is_complete: is_set("is_complete"),
             is_python: is_set("is_python"),
-            holders: maps("holders").filter_map(HostHolder::of).collect(),
+            holders: maps(about, "holders", MOST)
+                .filter_map(HostHolder::of)
+                .collect(),
             mapped_ms: millis(about, "mapped_seconds"),
-            mappings: maps("mappings").filter_map(mapping).collect(),
+            mappings: maps(about, "mappings", MOST).filter_map(mapping).collect(),
             mapped_bytes: bytes(about, "mapped_bytes"),
             anonymous_bytes: bytes(about, "anonymous_bytes"),
         };
@@ -86,9 +87,11 @@ impl HostHolder {
     fn of(about: &Map) -> Option<Self> {
         let line = about.get("line").and_then(Value::as_int);
         let line = line.and_then(|line| u32::try_from(line).ok());
-        let index = line.zip(text(about, "file")).zip(text(about, "function"));
+        let index =
+            line.zip(text(about, "file", LONGEST_NAME))
+                .zip(text(about, "function", LONGEST_NAME));
         Some(Self {
-            name: text(about, "name")?,
+            name: text(about, "name", LONGEST_NAME)?,
             items: bytes(about, "items")?,
             items_gained: bytes(about, "items_gained")?,
             bytes: bytes(about, "bytes")?,
@@ -96,15 +99,6 @@ impl HostHolder {
             added_at: index.map(|((line, file), function)| (file, line, function)),
         })
     }
-}
-
-fn text(map: &Map, key: &str) -> Option<String> {
-    let text = map.get(key)?.as_text()?.to_str_lossy().into_owned();
-    (!text.is_empty() && text.chars().count() <= LONGEST_NAME).then_some(text)
-}
-
-fn bytes(map: &Map, key: &str) -> Option<i64> {
-    map.get(key)?.as_int().filter(|&bytes| bytes >= 0)
 }
 
 fn millis(map: &Map, key: &str) -> Option<i64> {

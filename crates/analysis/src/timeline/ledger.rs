@@ -4,7 +4,8 @@
 
 use stormlog_format::{Map, Value, counted};
 
-use super::windows::{Site, bytes, list, site, text};
+use super::windows::{LONGEST_TEXT, MOST, Site, site};
+use crate::untrusted::{bytes, maps, text};
 
 /// The owner of a part of a device's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +112,7 @@ impl Ledger {
             self.add(Owner::Context, bytes);
             return;
         }
-        let reason = context.and_then(|context| text(context, "reason"));
+        let reason = context.and_then(|context| text(context, "reason", LONGEST_TEXT));
         self.unknown.push(match reason {
             Some(reason) => format!("the CUDA context ({reason})"),
             None => "the CUDA context".to_owned(),
@@ -120,8 +121,8 @@ impl Ledger {
 
     fn add_libraries(&mut self, ledger: &Map) {
         let driver = ledger.get("driver").and_then(Value::as_map);
-        let state = driver.and_then(|driver| text(driver, "state"));
-        let reason = driver.and_then(|driver| text(driver, "reason"));
+        let state = driver.and_then(|driver| text(driver, "state", LONGEST_TEXT));
+        let reason = driver.and_then(|driver| text(driver, "reason", LONGEST_TEXT));
         match (state.as_deref(), reason) {
             (Some("on"), _) => {}
             (Some("ended"), Some(reason)) => {
@@ -141,17 +142,17 @@ impl Ledger {
                 self.unknown.push(what.to_owned());
             }
         }
-        for one in list(ledger, "libraries") {
+        for one in maps(ledger, "libraries", MOST) {
             let Some(size) = bytes(one, "bytes") else {
                 self.add_arrays(one);
                 continue;
             };
-            if text(one, "kind").as_deref() == Some("managed") {
+            if text(one, "kind", LONGEST_TEXT).as_deref() == Some("managed") {
                 self.managed_bytes = self.managed_bytes.saturating_add(size);
                 continue;
             }
             let owner = Owner::Library {
-                name: text(one, "library"),
+                name: text(one, "library", LONGEST_TEXT),
                 site: one.get("site").and_then(Value::as_map).and_then(site),
             };
             self.add(owner, size);
@@ -165,7 +166,8 @@ impl Ledger {
             return;
         };
         let arrays = counted(count, "CUDA array");
-        let library = text(one, "library").map_or_else(String::new, |name| format!(" of {name}"));
+        let library = text(one, "library", LONGEST_TEXT)
+            .map_or_else(String::new, |name| format!(" of {name}"));
         self.unknown.push(format!("{arrays}{library}"));
     }
 
@@ -173,10 +175,10 @@ impl Ledger {
         if !matches!(ledger.get("others"), Some(Value::List(_))) {
             self.unknown.push("other processes".to_owned());
         }
-        for one in list(ledger, "others") {
+        for one in maps(ledger, "others", MOST) {
             let owner = Owner::Process {
                 pid: one.get("pid").and_then(Value::as_int),
-                name: text(one, "name"),
+                name: text(one, "name", LONGEST_TEXT),
             };
             self.add(owner, bytes(one, "bytes").unwrap_or(0));
         }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, metadata_keys};
 
 use super::run::Run;
 use super::track::OomMark;
@@ -76,7 +76,7 @@ impl BundleNumbers {
         Some(Self {
             session_id: session_id.to_str_lossy().into_owned(),
             mark: OomMark {
-                requested: number("requested_bytes"),
+                requested: number(metadata_keys::REQUESTED_BYTES),
                 limit: number("limit_bytes"),
                 free: number("free_bytes"),
                 allocated: number("sample_allocated_bytes"),

@@ -11,6 +11,7 @@ use stormlog_format::{Map, Value};
 
 use super::track::OomMark;
 use super::windows::site;
+use crate::untrusted::{bytes, text};
 
 /// Longest text that is kept, in characters, and maximum lengths of the lists that are kept.
 const LONGEST_TEXT: usize = 300;
@@ -88,7 +89,6 @@ pub(super) fn fill(mark: &mut OomMark, request: &Map) {
     mark.site = cause.get("site").and_then(Value::as_map).and_then(site);
     let calls = cause.list("call_path").iter().filter_map(Value::as_map);
     mark.call_path = calls.filter_map(site).take(MOST_CALLS).collect();
-    let bytes = |map: &Map, key: &str| map.get(key)?.as_int().filter(|&bytes| bytes >= 0);
     let sums = cause.get("categories").and_then(Value::as_map);
     let sum = |name: &&str| Some((name.to_string(), sums.and_then(|sums| bytes(sums, name))?));
     let mut categories: Vec<(String, i64)> = CATEGORIES.iter().filter_map(sum).collect();
@@ -96,24 +96,18 @@ pub(super) fn fill(mark: &mut OomMark, request: &Map) {
     let holders = cause.list("holders").iter().filter_map(|one| {
         let one = one.as_map()?;
         Some(Held {
-            holder: text(one, "holder")?,
-            category: text(one, "category")?,
+            holder: text(one, "holder", LONGEST_TEXT)?,
+            category: text(one, "category", LONGEST_TEXT)?,
             bytes: bytes(one, "bytes")?,
         })
     });
     mark.failure = Some(Failure {
-        operation: text(cause, "operation"),
+        operation: text(cause, "operation", LONGEST_TEXT),
         allocated_bytes: bytes(cause, "allocated_bytes"),
         categories,
         holders: holders.take(MOST_HOLDERS).collect(),
-        cut_short: text(cause, "cut_short"),
+        cut_short: text(cause, "cut_short", LONGEST_TEXT),
     });
-}
-
-fn text(map: &Map, key: &str) -> Option<String> {
-    let text = map.get(key)?.as_text()?.to_str_lossy();
-    let text: String = text.trim().chars().take(LONGEST_TEXT).collect();
-    (!text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]

@@ -463,7 +463,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
             .map(Text::to_str_lossy)
             .unwrap_or_default()
             .into_owned(),
-        requested: number("requested_bytes"),
+        requested: number(metadata_keys::REQUESTED_BYTES),
         limit: number("limit_bytes"),
         free: number("free_bytes").or(counters.device_free_bytes),
         allocated: counters.allocator_allocated_bytes,

@@ -15,6 +15,8 @@ static NEEDLES: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));
 
 const PARTIAL_FIELDS: &[u8] = metadata_keys::COLLECTOR_PARTIAL_FIELDS.as_bytes();
+const PROCESSES: &[u8] = metadata_keys::PROCESSES.as_bytes();
+const HOST_MEMORY: &[u8] = metadata_keys::HOST_MEMORY.as_bytes();
 
 /// Maximum number of processes read per sample.
 const MOST_PROCESSES: usize = 4096;
@@ -152,17 +154,18 @@ impl Layout {
 /// The field of [`SampleMetadata`] for a key of the metadata; `None` for a key that is not read. If
 /// `is_host` is set, the key belongs to the object `host_memory` in the metadata.
 fn number_of(key: &[u8], is_host: bool) -> Option<Number> {
+    let key = std::str::from_utf8(key).ok()?;
     Some(match (key, is_host) {
-        (b"process_device_used_bytes", false) => |numbers| &mut numbers.own,
-        (b"unassigned_process_bytes", false) => |numbers| &mut numbers.unassigned,
-        (b"allocator_read_ns", false) => |numbers| &mut numbers.allocator_read_ns,
-        (b"allocator_peak_bytes", false) => |numbers| &mut numbers.peak,
-        (b"pinned_bytes", false) => |numbers| &mut numbers.pinned,
-        (b"step", false) => |numbers| &mut numbers.step,
-        (b"optimizer", false) => |numbers| &mut numbers.optimizer,
-        (b"step_count", false) => |numbers| &mut numbers.step_count,
-        (b"anonymous", true) => |numbers| &mut numbers.anonymous,
-        (b"shared", true) => |numbers| &mut numbers.shared,
+        (metadata_keys::PROCESS_DEVICE_USED_BYTES, false) => |numbers| &mut numbers.own,
+        (metadata_keys::UNASSIGNED_PROCESS_BYTES, false) => |numbers| &mut numbers.unassigned,
+        (metadata_keys::ALLOCATOR_READ_NS, false) => |numbers| &mut numbers.allocator_read_ns,
+        (metadata_keys::ALLOCATOR_PEAK_BYTES, false) => |numbers| &mut numbers.peak,
+        (metadata_keys::PINNED_BYTES, false) => |numbers| &mut numbers.pinned,
+        (metadata_keys::STEP, false) => |numbers| &mut numbers.step,
+        (metadata_keys::OPTIMIZER, false) => |numbers| &mut numbers.optimizer,
+        (metadata_keys::STEP_COUNT, false) => |numbers| &mut numbers.step_count,
+        ("anonymous", true) => |numbers| &mut numbers.anonymous,
+        ("shared", true) => |numbers| &mut numbers.shared,
         _ => return None,
     })
 }
@@ -186,11 +189,11 @@ impl SampleMetadata {
                 }
             };
             match key {
-                b"processes" => {
+                PROCESSES => {
                     (self.processes, offsets.processes) =
                         processes(value, start).into_iter().unzip();
                 }
-                b"host_memory" => {
+                HOST_MEMORY => {
                     each_value(value, |key, value, offset| {
                         set(key, true, value, start + offset);
                     });

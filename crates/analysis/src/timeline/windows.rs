@@ -5,13 +5,15 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, metadata_keys};
+
+use crate::untrusted::{bytes, maps, text};
 
 /// Maximum number of evidence windows, of stacks, of frames per stack, of sites per window and of
 /// holders that are read.
-const MOST: usize = 64;
-/// Longest text that is kept, in bytes.
-const LONGEST_TEXT: usize = 1024;
+pub(super) const MOST: usize = 64;
+/// Longest text that is kept, in characters.
+pub(super) const LONGEST_TEXT: usize = 1024;
 
 /// A line of the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
@@ -79,16 +81,44 @@ impl WindowEvidence {
     /// Parses the window evidence from the metadata of an event; `None` when the metadata contains
     /// none.
     pub(super) fn of(metadata: &Map) -> Option<Self> {
-        let evidence = metadata.get("evidence")?.as_map()?;
+        let evidence = metadata.get(metadata_keys::EVIDENCE)?.as_map()?;
+        // Evidence of host memory has no mode.
+        text(evidence, "mode", LONGEST_TEXT)?;
+        Some(Self::of_evidence(evidence))
+    }
+
+    /// Parses the evidence that a recorder writes into its events and into its answer to a request.
+    #[must_use]
+    pub fn of_evidence(evidence: &Map) -> Self {
         let search = evidence.get("search").and_then(Value::as_map);
-        Some(Self {
-            by_steps: text(evidence, "mode")? == "steps",
-            reason: text(evidence, "reason"),
-            windows: list(evidence, "windows").filter_map(window).collect(),
-            stacks: items(evidence, "stacks").filter_map(stack).collect(),
-            holders: list(evidence, "holders").filter_map(holder).collect(),
+        let stacks = evidence.list("stacks").iter();
+        Self {
+            by_steps: text(evidence, "mode", LONGEST_TEXT).as_deref() == Some("steps"),
+            reason: text(evidence, "reason", LONGEST_TEXT),
+            windows: maps(evidence, "windows", MOST).filter_map(window).collect(),
+            stacks: stacks.take(MOST).filter_map(stack).collect(),
+            holders: maps(evidence, "holders", MOST).filter_map(holder).collect(),
             searched_bytes: search.and_then(|search| bytes(search, "bytes")),
-        })
+        }
+    }
+
+    /// The call stacks of surviving blocks with their bytes in all windows, the largest first.
+    /// Stacks without readable frames are left out.
+    #[must_use]
+    pub fn survivors_by_stack(&self) -> Vec<(&[Site], i64)> {
+        let mut sums = vec![0_i64; self.stacks.len()];
+        for (stack, bytes) in self.windows.iter().flat_map(|window| &window.sites) {
+            if let Some(sum) = sums.get_mut(*stack) {
+                *sum = sum.saturating_add(*bytes);
+            }
+        }
+        let named = self.stacks.iter().zip(sums);
+        let mut named: Vec<(&[Site], i64)> = named
+            .filter(|(stack, bytes)| !stack.is_empty() && *bytes > 0)
+            .map(|(stack, bytes)| (stack.as_slice(), bytes))
+            .collect();
+        named.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        named
     }
 
     /// Number of evidence windows in which allocated memory grew.
@@ -107,7 +137,7 @@ fn window(map: &Map) -> Option<EvidenceWindow> {
     Some(EvidenceWindow {
         growth_bytes: map.get("growth_bytes")?.as_int()?,
         survivor_bytes: bytes(map, "survivor_bytes")?,
-        sites: list(map, "sites").filter_map(site).collect(),
+        sites: maps(map, "sites", MOST).filter_map(site).collect(),
     })
 }
 
@@ -123,33 +153,15 @@ fn stack(value: &Value) -> Option<Vec<Site>> {
 
 pub(super) fn site(map: &Map) -> Option<Site> {
     Some(Site {
-        file: text(map, "file")?,
+        file: text(map, "file", LONGEST_TEXT)?,
         line: u32::try_from(map.get("line")?.as_int()?).ok()?,
-        function: text(map, "function")?,
-        source_text: text(map, "source"),
+        function: text(map, "function", LONGEST_TEXT)?,
+        source_text: text(map, "source", LONGEST_TEXT),
     })
 }
 
 fn holder(map: &Map) -> Option<(String, i64)> {
-    Some((text(map, "holder")?, bytes(map, "bytes")?))
-}
-
-fn items<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Value> {
-    map.list(key).iter().take(MOST)
-}
-
-pub(super) fn list<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Map> {
-    items(map, key).filter_map(Value::as_map)
-}
-
-pub(super) fn bytes(map: &Map, key: &str) -> Option<i64> {
-    map.get(key)?.as_int().filter(|&bytes| bytes >= 0)
-}
-
-pub(super) fn text(map: &Map, key: &str) -> Option<String> {
-    let text = map.get(key)?.as_text()?.to_str_lossy();
-    let end = text.floor_char_boundary(LONGEST_TEXT);
-    Some(text[..end].to_owned())
+    Some((text(map, "holder", LONGEST_TEXT)?, bytes(map, "bytes")?))
 }
 
 #[cfg(test)]
@@ -206,7 +218,7 @@ mod tests {
         );
         let found = read(&json).unwrap();
         assert_eq!(found.windows.len(), MOST);
-        assert_eq!(found.reason.unwrap().len(), LONGEST_TEXT);
+        assert_eq!(found.reason.unwrap().chars().count(), LONGEST_TEXT);
     }
 
     #[test]

@@ -76,15 +76,15 @@ impl Health {
             Value::List(fields.collect()),
         );
         map.insert(
-            "collector_last_error",
+            metadata_keys::COLLECTOR_LAST_ERROR,
             self.last_error.as_deref().map(Text::from),
         );
         map.insert(
-            "collector_consecutive_failures",
+            metadata_keys::COLLECTOR_CONSECUTIVE_FAILURES,
             i64::from(self.consecutive_failures),
         );
         map.insert(
-            "collector_next_retry_epoch_s",
+            metadata_keys::COLLECTOR_NEXT_RETRY_EPOCH_S,
             self.next_retry_ns
                 .map_or(Value::Null, |time| Value::Float(seconds(time))),
         );
@@ -164,7 +164,7 @@ fn degraded_metadata(before: Status, reason: &str) -> Map {
     let mut metadata = Map::new();
     metadata.insert("collector_transition", "degraded");
     metadata.insert("collector_degraded_from", before.as_str());
-    metadata.insert("collector_degradation_reason", reason);
+    metadata.insert(metadata_keys::COLLECTOR_DEGRADATION_REASON, reason);
     metadata
 }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
-use stormlog_format::{Counters, Map};
+use stormlog_format::{Counters, Map, metadata_keys};
 
 use super::process_tree::descendants;
 use super::{CollectError, Collector, CounterSource, Reading, signed};
@@ -188,7 +188,9 @@ impl Collector for NvmlCollector {
         if let Share::Tree(root) = self.share {
             let pids = descendants(std::path::Path::new("/proc"), root);
             match process_memory(self.gpu.index, |pid| pids.contains(&pid)) {
-                Ok(Some(bytes)) => metadata.insert("process_device_used_bytes", signed(bytes)),
+                Ok(Some(bytes)) => {
+                    metadata.insert(metadata_keys::PROCESS_DEVICE_USED_BYTES, signed(bytes));
+                }
                 Ok(None) => {}
                 Err(error) => errors.push(error),
             }

@@ -1,6 +1,8 @@
 //! Detects memory peaks between two readings by comparing the allocator's own peak counter, such as
 //! PyTorch's `max_memory_allocated`, at both readings.
 
+use stormlog_format::metadata_keys;
+
 use super::Reading;
 
 /// The allocator's peak counter at the last reading. If the counter is higher at the next reading,
@@ -17,7 +19,9 @@ impl Peak {
             reading.peak_bytes =
                 Some(peak).filter(|peak| Some(*peak) > reading.counters.allocator_allocated_bytes);
         }
-        reading.metadata.insert("allocator_peak_bytes", peak);
+        reading
+            .metadata
+            .insert(metadata_keys::ALLOCATOR_PEAK_BYTES, peak);
     }
 }
 

@@ -13,7 +13,7 @@ mod steps;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Counters, Map};
+use stormlog_format::{Counters, Map, metadata_keys};
 
 use self::attention::level_anywhere;
 pub use self::attention::{Attended, Attention};
@@ -211,7 +211,7 @@ impl<A: Allocator> TorchCollector<A> {
         let mut facts = Map::new();
         let steps = self.shared.steps.count();
         if steps > 0 {
-            facts.insert("step_count", signed(steps));
+            facts.insert(metadata_keys::STEP_COUNT, signed(steps));
         }
         facts
     }
@@ -250,8 +250,8 @@ impl<A: Allocator> Collector for TorchCollector<A> {
             for step in waiting {
                 self.last = Some(step.allocator);
                 let mut facts = self.step_facts();
-                facts.insert("step", signed(step.step));
-                facts.insert("optimizer", signed(step.optimizer as u64));
+                facts.insert(metadata_keys::STEP, signed(step.step));
+                facts.insert(metadata_keys::OPTIMIZER, signed(step.optimizer as u64));
                 readings.push(self.reading(&device, facts));
             }
             return Ok(readings);
@@ -264,7 +264,7 @@ impl<A: Allocator> Collector for TorchCollector<A> {
         if !reads_now {
             reading
                 .metadata
-                .insert("allocator_read_ns", reading.timestamp_ns);
+                .insert(metadata_keys::ALLOCATOR_READ_NS, reading.timestamp_ns);
             reading.timestamp_ns = device.read_ns;
         }
         Ok(vec![reading])

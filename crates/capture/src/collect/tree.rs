@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Counters, EventType, Map, Value};
+use stormlog_format::{Counters, EventType, Map, Value, metadata_keys};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots};
 use super::process_tree::descendants;
@@ -252,8 +252,8 @@ impl Collector for TreeCollector {
             host.insert("cgroup_limit", signed(limit));
         }
         let mut metadata = Map::new();
-        metadata.insert("host_memory", Value::Map(host));
-        metadata.insert("processes", self.list());
+        metadata.insert(metadata_keys::HOST_MEMORY, Value::Map(host));
+        metadata.insert(metadata_keys::PROCESSES, self.list());
         metadata.insert("process_count", signed(self.processes.len() as u64));
         let level = Some(signed(level));
         Ok(Reading {

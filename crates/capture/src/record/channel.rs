@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use stormlog_format::{Counters, EventType, Map, Text};
+use stormlog_format::{Counters, EventType, Map, Text, metadata_keys};
 
 use super::Detail;
 use super::alerts::{AlertState, Scope, Thresholds};
@@ -109,7 +109,7 @@ impl Channel {
             self.wording.started(),
         );
         if let Some(uuid) = self.collector.device_uuid() {
-            start.metadata.insert("device_uuid", &*uuid);
+            start.metadata.insert(metadata_keys::DEVICE_UUID, &*uuid);
         }
         if let Some(kind) = self.collector.device_memory() {
             start.metadata.insert("device_memory", kind);

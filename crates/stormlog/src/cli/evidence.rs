@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 use stormlog_analysis::catalog::last_event_ns;
 use stormlog_analysis::query::effective_status;
+use stormlog_analysis::timeline::{EvidenceWindow, Site, WindowEvidence};
 use stormlog_analysis::{read_manifest, sinks_of_run};
-use stormlog_format::{Map, SessionStatus, SinkNames, counted, session_sources};
+use stormlog_format::json::parse;
+use stormlog_format::{Map, SessionStatus, SinkNames, Value, counted, session_sources};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -67,13 +68,15 @@ pub(crate) struct Arguments {
 /// recorder; `None` until it answers.
 struct AskedSink {
     directory: PathBuf,
-    answer: Option<Value>,
+    answer: Option<Map>,
 }
 
 impl AskedSink {
     fn is_ended(&self) -> bool {
-        let answer = self.answer.as_ref();
-        answer.is_some_and(|answer| answer["state"] == "ended")
+        let state = self.answer.as_ref().and_then(|answer| answer.get("state"));
+        state
+            .and_then(Value::as_text)
+            .is_some_and(|state| *state == "ended")
     }
 }
 
@@ -195,7 +198,7 @@ fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
 
 /// Reads the evidence from the answer file; returns `None` if the file does not answer the request
 /// with this id.
-fn read_answer(directory: &Path, id: &str) -> Option<Value> {
+fn read_answer(directory: &Path, id: &str) -> Option<Map> {
     let mut options = std::fs::OpenOptions::new();
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).ok()?;
@@ -206,13 +209,14 @@ fn read_answer(directory: &Path, id: &str) -> Option<Value> {
     }
     let mut text = Vec::new();
     file.take(LARGEST_BYTES).read_to_end(&mut text).ok()?;
-    let mut answer: Value = serde_json::from_slice(&text).ok()?;
-    (answer["request"] == id).then(|| answer["evidence"].take())
+    let answer = parse(&text).ok()?;
+    let answer = answer.as_map()?;
+    let evidence = answer.get("evidence")?.as_map()?;
+    (*answer.get("request")?.as_text()? == id).then(|| evidence.clone())
 }
 
-fn windows(answer: Option<&Value>) -> usize {
-    let windows = answer.and_then(|answer| answer["windows"].as_array());
-    windows.map_or(0, Vec::len)
+fn windows(answer: Option<&Map>) -> usize {
+    answer.map_or(0, |answer| answer.list("windows").len())
 }
 
 /// What evidence windows found on the devices of a run.
@@ -232,8 +236,7 @@ struct Device<'a> {
     is_complete: bool,
     /// The answer of the recorder, in the form of the event `memory_evidence`; null if the recorder
     /// has not answered.
-    #[schemars(with = "Option<Map>")]
-    evidence: Option<&'a Value>,
+    evidence: Option<&'a Map>,
 }
 
 fn print_json(asked: &[AskedSink], console: &mut Console<'_>) -> anyhow::Result<()> {
@@ -264,99 +267,79 @@ fn print_text(asked: &[AskedSink], console: &mut Console<'_>) -> anyhow::Result<
 
 /// Describes the answer of a recorder as lines of text: a summary of the evidence windows, the
 /// lines of code whose allocations stayed in use, and the holders of this memory.
-fn lines(answer: &Value) -> Vec<String> {
-    let number = |value: &Value| value.as_i64().unwrap_or(0);
-    let none = Vec::new();
-    let windows = answer["windows"].as_array().unwrap_or(&none);
-    let total = |key: &str| -> i64 {
-        let values = windows.iter().map(|window| number(&window[key]));
-        values.fold(0, i64::saturating_add)
+fn lines(answer: &Map) -> Vec<String> {
+    let evidence = WindowEvidence::of_evidence(answer);
+    let total = |bytes: fn(&EvidenceWindow) -> i64| {
+        let windows = evidence.windows.iter().map(bytes);
+        bytes::human(windows.fold(0, i64::saturating_add))
     };
+    let device = answer.get("device").and_then(Value::as_int);
     let mut lines = vec![format!(
         "GPU {device}: {count}; of the memory allocated in windows, \
          {survivors} stayed in use; memory in use changed by {growth}",
-        device = number(&answer["device"]),
-        count = counted(windows.len(), "evidence window"),
-        survivors = bytes::human(total("survivor_bytes")),
-        growth = bytes::human(total("growth_bytes")),
+        device = device.map_or_else(|| "?".to_owned(), |device| device.to_string()),
+        count = counted(evidence.windows.len(), "evidence window"),
+        survivors = total(|window| window.survivor_bytes),
+        growth = total(|window| window.growth_bytes),
     )];
-    if let Some(reason) = answer["reason"].as_str() {
+    if let Some(reason) = &evidence.reason {
         lines.push(format!("  no further windows: {reason}"));
     }
-    let mut by_stack: Vec<(usize, i64)> = Vec::new();
-    for site in windows
-        .iter()
-        .filter_map(|window| window["sites"].as_array())
-    {
-        for one in site {
-            let stack = usize::try_from(number(&one["stack"])).unwrap_or(usize::MAX);
-            let held = number(&one["bytes"]);
-            match by_stack.iter_mut().find(|(known, _)| *known == stack) {
-                Some((_, sum)) => *sum = sum.saturating_add(held),
-                None => by_stack.push((stack, held)),
-            }
-        }
-    }
-    by_stack.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
-    for (stack, held) in by_stack.into_iter().take(MOST_LINES) {
-        let frame = &answer["stacks"][stack][0];
-        let text = |key: &str| frame[key].as_str().unwrap_or("");
-        let line = number(&frame["line"]);
-        let size = bytes::human(held);
-        lines.push(format!(
-            "  {size} at {file}:{line} {source}",
-            file = text("file"),
-            source = text("source")
-        ));
-    }
-    for holder in answer["holders"]
-        .as_array()
-        .unwrap_or(&none)
-        .iter()
-        .take(MOST_LINES)
-    {
-        let name = holder["holder"].as_str().unwrap_or("");
-        lines.push(format!(
-            "  {} held by {name}",
-            bytes::human(number(&holder["bytes"]))
-        ));
-    }
+    let stacks = evidence.survivors_by_stack().into_iter().take(MOST_LINES);
+    lines.extend(stacks.filter_map(|(stack, held)| {
+        let Site { file, line, .. } = stack.first()?;
+        let source = stack.first()?.source_text.as_deref().unwrap_or_default();
+        let line = format!("  {} at {file}:{line} {source}", bytes::human(held));
+        Some(line.trim_end().to_owned())
+    }));
+    let holders = evidence.holders.iter().take(MOST_LINES);
+    lines.extend(holders.map(|(name, held)| format!("  {} held by {name}", bytes::human(*held))));
     lines
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    fn lines_of(answer: &str) -> Vec<String> {
+        lines(parse(answer.as_bytes()).unwrap().as_map().unwrap())
+    }
 
     #[test]
     fn an_answer_lists_lines_and_holders_by_their_bytes() {
-        let site = |stack: i64, held: i64| json!({"stack": stack, "bytes": held});
-        let frame = |line: i64| json!([{"file": "/u/a.py", "line": line, "source": "x"}]);
-        let window = json!({
-            "survivor_bytes": 3 << 20, "growth_bytes": 2 << 20,
-            "sites": [site(0, 1 << 20), site(1, 2 << 20)],
-        });
-        let answer = json!({
-            "device": 1, "reason": null, "windows": [window.clone(), window],
-            "stacks": [frame(5), frame(9)],
-            "holders": [{"holder": "`kept`", "bytes": 4 << 20}],
-        });
-        let lines = lines(&answer);
+        let window = r#"{"survivor_bytes": 3145728, "growth_bytes": 2097152, "sites": [
+            {"stack": 0, "bytes": 1048576}, {"stack": 1, "bytes": 2097152},
+            {"stack": 2, "bytes": 4194304}, {"stack": 3, "bytes": -7}]}"#;
+        let frame = |line: i64| {
+            format!(r#"[{{"file": "/u/a.py", "line": {line}, "function": "f", "source": "x"}}]"#)
+        };
+        let lines = lines_of(&format!(
+            r#"{{"mode": "steps", "device": 1, "reason": null, "windows": [{window}, {window}],
+            "stacks": [{}, {}, [], {}], "holders": [{{"holder": "`kept`", "bytes": 4194304}}]}}"#,
+            frame(5),
+            frame(9),
+            frame(11),
+        ));
         assert!(
             lines[0]
                 .starts_with("GPU 1: 2 evidence windows; of the memory allocated in windows, 6.0"),
             "{lines:?}"
         );
         assert!(lines[1].ends_with("at /u/a.py:9 x"), "{lines:?}");
+        // Stacks without lines and negative numbers of bytes are left out, as in `analyze`.
+        assert!(lines[2].ends_with("at /u/a.py:5 x"), "{lines:?}");
         assert!(lines[3].ends_with("held by `kept`"), "{lines:?}");
+        assert_eq!(lines.len(), 4);
     }
 
     #[test]
     fn an_answer_of_nonsense_is_no_failure() {
-        let answer = json!({"windows": [{"sites": [{"stack": -4, "bytes": "x"}]}], "stacks": 3});
-        assert_eq!(lines(&answer).len(), 2);
+        let windows = r#"[{"sites": [{"stack": -4, "bytes": "x"}]}]"#;
+        let answer = format!(r#"{{"mode": "time", "windows": {windows}, "stacks": 3}}"#);
+        assert!(lines_of(&answer)[0].starts_with("GPU ?: 0 evidence windows"));
+        // The answer of a recorder that failed before.
+        let failed = lines_of(r#"{"state": "ended", "reason": "no memory"}"#);
+        assert_eq!(failed[1], "  no further windows: no memory");
     }
 
     #[test]
@@ -376,6 +359,11 @@ mod tests {
         )
         .unwrap();
         assert_eq!(read_answer(folder.path(), "abd"), None);
-        assert_eq!(read_answer(folder.path(), "abc").unwrap()["state"], "ended");
+        let answer = read_answer(folder.path(), "abc");
+        let asked = AskedSink {
+            directory: folder.path().to_path_buf(),
+            answer,
+        };
+        assert!(asked.is_ended());
     }
 }

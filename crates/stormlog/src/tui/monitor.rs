@@ -160,7 +160,8 @@ impl Monitor {
         let key = (event.rank, event.device_id);
         let word = |key: &str| event.metadata.get(key).and_then(|value| value.as_text());
         if let Some(status) = word(metadata_keys::COLLECTOR_HEALTH_STATUS) {
-            let reason = word("collector_last_error").or(word("collector_degradation_reason"));
+            let reason = word(metadata_keys::COLLECTOR_LAST_ERROR)
+                .or(word(metadata_keys::COLLECTOR_DEGRADATION_REASON));
             let health = Health {
                 status: clean(&status.to_str_lossy()),
                 reason: reason.map(|reason| clean(&reason.to_str_lossy())),

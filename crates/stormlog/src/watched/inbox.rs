@@ -18,7 +18,7 @@ use stormlog_capture::process::{Looked, look, own_identity};
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::classify::ExceptionFacts;
 use stormlog_format::json::{Layout, Writer, map_of, parse, value_of};
-use stormlog_format::{Map, ProcessIdentity, Value, is_library_file};
+use stormlog_format::{Map, ProcessIdentity, Value, is_library_file, metadata_keys};
 
 use super::inject::own_directory;
 
@@ -277,7 +277,7 @@ impl Exception {
     pub(crate) fn failed_request(&self) -> Map {
         let mut map = Map::new();
         if let Some(bytes) = requested_bytes(&self.message) {
-            map.insert("requested_bytes", bytes);
+            map.insert(metadata_keys::REQUESTED_BYTES, bytes);
         }
         let inspected = self.cause.as_ref().map(|text| parse(text.as_bytes()));
         let cause = if let Some(Ok(Value::Map(cause))) = inspected {

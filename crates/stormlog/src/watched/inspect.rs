@@ -22,13 +22,13 @@ use stormlog_capture::record::Recorder;
 use stormlog_capture::record::clock::now_ns;
 use stormlog_format::classify::oom_reason;
 use stormlog_format::json::map_of;
-use stormlog_format::{Map, Value};
+use stormlog_format::{EventType, Map, Value, metadata_keys};
 
 use super::inbox;
 use answer::Answer;
 
 /// The type of the event that stores what was found in an inspected process.
-pub(super) const EVENT: &str = "memory_evidence";
+pub(super) const EVENT: &str = EventType::MemoryEvidence.as_str();
 
 /// The time between two checks for answers of inspected processes and for new readings of the
 /// memory of all processes.
@@ -260,7 +260,7 @@ impl Work {
             evidence.insert("mapped_seconds", Value::Float(seconds));
         }
         let mut metadata = Map::new();
-        metadata.insert("evidence", Value::Map(evidence));
+        metadata.insert(metadata_keys::EVIDENCE, Value::Map(evidence));
         let context = format!("looked at process {}", request.pid);
         self.recorder.record(EVENT, 0, &context, metadata);
     }

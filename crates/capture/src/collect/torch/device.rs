@@ -1,7 +1,7 @@
 //! Reads the memory of a CUDA device through the driver (NVML): the memory of the whole device and
 //! of each process.
 
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, metadata_keys};
 
 use crate::collect::nvml::{self, Gpu, ProcessShare};
 use crate::collect::signed;
@@ -61,18 +61,18 @@ fn share_facts(shares: &[ProcessShare], own: u32, holds_memory: bool) -> Map {
         for share in shares {
             let bytes = signed(share.bytes);
             if share.pid == own {
-                facts.insert("process_device_used_bytes", bytes);
+                facts.insert(metadata_keys::PROCESS_DEVICE_USED_BYTES, bytes);
             } else {
                 others.insert(share.pid.to_string(), bytes);
             }
         }
         if !others.is_empty() {
-            facts.insert("other_processes", Value::Map(others));
+            facts.insert(metadata_keys::OTHER_PROCESSES, Value::Map(others));
         }
     } else if holds_memory && !shares.is_empty() {
         let all = shares.iter().map(|share| share.bytes);
         let all = all.fold(0, u64::saturating_add);
-        facts.insert("unassigned_process_bytes", signed(all));
+        facts.insert(metadata_keys::UNASSIGNED_PROCESS_BYTES, signed(all));
     }
     facts
 }

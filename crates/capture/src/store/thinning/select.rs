@@ -281,7 +281,7 @@ impl Series {
         if !is_step {
             return Some(Self::Timed);
         }
-        Some(Self::Steps(match metadata.get("optimizer") {
+        Some(Self::Steps(match metadata.get(metadata_keys::OPTIMIZER) {
             Some(Value::Int(optimizer)) => Some(*optimizer),
             _ => None,
         }))
