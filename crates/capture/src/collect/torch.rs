@@ -17,7 +17,7 @@ use stormlog_format::{Counters, Map, metadata_keys};
 
 use self::attention::level_anywhere;
 pub use self::attention::{Attended, Attention};
-use self::device::Device;
+use self::device::{Device, LastShares};
 pub use self::steps::{StepReading, Steps};
 use super::nvml::{self, Gpu};
 use super::peak::Peak;
@@ -106,6 +106,7 @@ pub struct TorchCollector<A> {
     gpu: Option<Gpu>,
     device_uuid: Option<String>,
     device_memory: Option<&'static str>,
+    last_shares: LastShares,
     /// The allocator's last counters, read by the training thread or the sampling thread.
     last: Option<AllocatorReading>,
     read_at: Option<Instant>,
@@ -142,6 +143,7 @@ impl<A: Allocator> TorchCollector<A> {
             device_uuid: device_uuid(device.uuid.as_deref(), gpu.as_ref()),
             device_memory: device::memory_kind(device.is_integrated, name),
             gpu,
+            last_shares: LastShares::default(),
             last: None,
             read_at: None,
             peak: Peak::default(),
@@ -233,7 +235,7 @@ impl<A: Allocator> Collector for TorchCollector<A> {
     /// Reads the allocator and the device now, for an event that the program records itself.
     fn read(&mut self) -> Result<Reading, CollectError> {
         self.read_allocator()?;
-        let device = Device::read(self.gpu.as_ref());
+        let device = Device::read(self.gpu.as_ref(), &mut self.last_shares);
         let facts = self.step_facts();
         Ok(self.reading(&device, facts))
     }
@@ -244,7 +246,7 @@ impl<A: Allocator> Collector for TorchCollector<A> {
         if reads_now || (self.last.is_none() && waiting.is_empty()) {
             self.read_allocator()?;
         }
-        let device = Device::read(self.gpu.as_ref());
+        let device = Device::read(self.gpu.as_ref(), &mut self.last_shares);
         if !waiting.is_empty() {
             let mut readings = Vec::with_capacity(waiting.len());
             for step in waiting {
@@ -397,7 +399,8 @@ mod tests {
         let mut reading = reading_of(5);
         reading.counters.allocator_active_bytes = None;
         collector.last = Some(reading);
-        let reading = collector.reading(&Device::read(None), Map::new());
+        let reading =
+            collector.reading(&Device::read(None, &mut LastShares::default()), Map::new());
         assert_eq!(reading.partial_fields, ["allocator_active_bytes"]);
     }
 

@@ -1,11 +1,44 @@
 //! Reads the memory of a CUDA device through the driver (NVML): the memory of the whole device and
 //! of each process.
 
+use std::time::{Duration, Instant};
+
 use stormlog_format::{Map, Value, metadata_keys};
 
 use crate::collect::nvml::{self, Gpu, ProcessShare};
 use crate::collect::signed;
 use crate::record::clock::now_ns;
+
+/// The longest time for which the memory of each process is taken from an earlier reading.
+const LONGEST_REUSE: Duration = Duration::from_secs(1);
+
+/// The last known memory of each process on a device. The driver needs much longer to list it than
+/// to read the memory in use on the device. While the memory in use is the same to the byte, the
+/// last list is used again.
+#[derive(Debug, Default)]
+pub(super) struct LastShares {
+    read: Option<(Instant, i64)>,
+    shares: Vec<ProcessShare>,
+}
+
+impl LastShares {
+    /// The memory of each process, now that `used` bytes of the device are in use.
+    fn now(
+        &mut self,
+        used: Option<i64>,
+        now: Instant,
+        read: impl FnOnce() -> Vec<ProcessShare>,
+    ) -> Vec<ProcessShare> {
+        let is_same = self.read.is_some_and(|(at, before)| {
+            Some(before) == used && now.duration_since(at) < LONGEST_REUSE
+        });
+        if !is_same {
+            self.shares = read();
+            self.read = used.map(|used| (now, used));
+        }
+        self.shares.clone()
+    }
+}
 
 /// What one reading of a CUDA device through the driver found, and the errors of the reading.
 #[derive(Debug)]
@@ -20,7 +53,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn read(gpu: Option<&Gpu>) -> Self {
+    pub(super) fn read(gpu: Option<&Gpu>, last: &mut LastShares) -> Self {
         let mut device = Self {
             read_ns: now_ns(),
             memory: None,
@@ -40,7 +73,10 @@ impl Device {
             }
             Err(error) => device.errors.push(error),
         }
-        device.shares = nvml::shares(gpu.index).unwrap_or_default();
+        let used = device.memory.map(|(used, _, _)| used);
+        device.shares = last.now(used, Instant::now(), || {
+            nvml::shares(gpu.index).unwrap_or_default()
+        });
         device
     }
 
@@ -100,6 +136,25 @@ mod tests {
         ProcessShare { pid: 7, bytes: 100 },
         ProcessShare { pid: 8, bytes: 50 },
     ];
+
+    #[test]
+    fn processes_are_listed_again_when_the_memory_in_use_changes() {
+        let mut last = LastShares::default();
+        let mut listed = 0;
+        let begun = Instant::now();
+        let mut at = |used: Option<i64>, ms: u64| {
+            let now = begun + Duration::from_millis(ms);
+            last.now(used, now, || {
+                listed += 1;
+                vec![SHARES[0]; listed]
+            })
+            .len()
+        };
+        assert_eq!((at(Some(5), 0), at(Some(5), 100)), (1, 1));
+        assert_eq!((at(Some(6), 200), at(Some(6), 300)), (2, 2));
+        assert_eq!(at(Some(6), 1300), 3, "after a second");
+        assert_eq!((at(None, 1400), at(None, 1500)), (4, 5));
+    }
 
     #[test]
     fn shares_are_assigned_by_pid() {
