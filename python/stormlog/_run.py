@@ -65,7 +65,7 @@ class _Quiet:
     session_source = "stormlog.run"
     _samples_only = True
     _announces_bundles = False
-    _tell = staticmethod(_warn)
+    _report_notice = staticmethod(_warn)
 
 
 class _TorchTracker(_Quiet, MemoryTracker):
@@ -114,7 +114,7 @@ def _is_launcher() -> bool:
 
 def _program() -> str | None:
     """The name of the script or module that the interpreter runs; None for code of ``-c``.
-    ``sys.argv`` does not tell: the program may have changed it."""
+    ``sys.argv`` is not used, because the program may have changed it."""
     words = iter(sys.orig_argv[1:])
     for word in words:
         if word == "--check-hash-based-pycs":

@@ -48,10 +48,10 @@ class RecorderOwner:
     def __init__(
         self,
         new_recorder: Callable[[], _core.Recorder],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         sink_dir: os.PathLike[str] | None = None,
     ) -> None:
-        self._new_recorder, self._tell = new_recorder, tell
+        self._new_recorder, self._report = new_recorder, report
         self._sink_dir = None if sink_dir is None else os.path.realpath(sink_dir)
         self.core = new_recorder()
         self._steps: _steps.StepRegistration | None = None
@@ -68,7 +68,7 @@ class RecorderOwner:
         if self._sink_dir is not None:
             # Where no thread can be started, the messages are logged at the end of the session.
             with suppress(RuntimeError):
-                self._notices.start(self._try_to_tell_notices, _NOTICES_EVERY_S)
+                self._notices.start(self._try_to_report_notices, _NOTICES_EVERY_S)
         hook = self.core.step_hook
         if hook is not None and self._steps is None:
             self._steps = _steps.StepRegistration(hook)
@@ -76,12 +76,12 @@ class RecorderOwner:
     def stop(self, status: str = SESSION_STATUS_COMPLETED) -> None:
         """Stop recording. Does nothing when it is not running."""
         self._notices.stop()
-        self.tell_notices()
+        self.report_notices()
         self._remove_steps()
         self.core.stop(status)
         _running.pop(self, None)
         # Logs problems at the end.
-        self.tell_notices()
+        self.report_notices()
 
     def set_paused(self, is_paused: bool) -> None:
         """Pause samples and step hooks, to measure their cost."""
@@ -107,15 +107,15 @@ class RecorderOwner:
                 self._sink_dir,
             )
 
-    def tell_notices(self) -> None:
+    def report_notices(self) -> None:
         """Pass the messages of the sink on."""
         for notice in self.core.take_notices():
-            self._tell(notice)
+            self._report(notice)
 
-    def _try_to_tell_notices(self) -> None:
+    def _try_to_report_notices(self) -> None:
         # A logging handler that raises must not end the thread.
         with suppress(Exception):
-            self.tell_notices()
+            self.report_notices()
 
     def leave_behind(self) -> None:
         """In a forked child, make a new recorder and leave the parent's recorder unused."""
@@ -161,7 +161,7 @@ class RecordedTracker:
     # Whether events are left out that only repeat the samples.
     _samples_only = False
     # Takes the messages of the sink.
-    _tell: Callable[[str], None] = staticmethod(_log)
+    _report_notice: Callable[[str], None] = staticmethod(_log)
     # Metadata of the first event of a session.
     _start_metadata: dict[str, Any] | None = None
     sampling_interval: float
@@ -206,7 +206,7 @@ class RecordedTracker:
         sink_dir = None if telemetry_sink_config is None else telemetry_sink_config.root_dir
         self._alert_process = None if alert is None else _alerts_to(alert, sink_dir)
         self._owner = RecorderOwner(
-            lambda: _core.Recorder(options, collector, hear), type(self)._tell, sink_dir
+            lambda: _core.Recorder(options, collector, hear), type(self)._report_notice, sink_dir
         )
 
     @property

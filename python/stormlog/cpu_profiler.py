@@ -223,7 +223,7 @@ class CPUMemoryTracker(RecordedTracker):
 
     def get_statistics(self) -> dict[str, Any]:
         """All statistics of the session."""
-        self._owner.tell_notices()
+        self._owner.report_notices()
         return self._owner.core.host_statistics()
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:

@@ -219,7 +219,7 @@ class MemoryTracker(BundlingTracker):
 
     def get_statistics(self) -> dict[str, Any]:
         """All statistics of the session."""
-        self._owner.tell_notices()
+        self._owner.report_notices()
         return self._owner.core.device_statistics(self.last_oom_dump_path)
 
     def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:

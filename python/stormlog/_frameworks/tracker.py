@@ -163,7 +163,7 @@ class DeviceTracker(RecordedTracker):
 
     def get_statistics(self) -> dict[str, Any]:
         """All statistics of the session."""
-        self._owner.tell_notices()
+        self._owner.report_notices()
         core = self._owner.core.device_statistics(None)
         usage = [event.memory_allocated / MB for event in self._samples()]
         return {
