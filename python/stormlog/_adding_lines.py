@@ -1,10 +1,10 @@
 """Finds the lines of the program that can add to a container, by reading the program's byte code.
 
-A thread of ours cannot see the program add an element, because the interpreter never switches
-threads at that moment. But when only one line of the program's own code can add to a container,
-that line added the element. The code is read, never run, and nothing is imported or traced.
-tracemalloc would name the line that allocated an element, but doubles the cost of every allocation
-while it is on.
+A thread of the recorder cannot see the program add an element, because the interpreter never
+switches threads at that moment. But when only one line of the program's own code can add to a
+container, that line added the element. The code is read, never run, and nothing is imported or
+traced. ``tracemalloc`` would name the line that allocated an element, but doubles the cost of every
+allocation while it is on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOADS = {
     "closure": ("LOAD_DEREF", "LOAD_FAST", "STORE_FAST_LOAD_FAST"),
     "attribute": ("LOAD_ATTR",),
 }
-# Instructions that pop two values, whatever they push.
+# Prefixes of the instructions that pop two values from the stack.
 _PAIRS = ("BINARY_", "INPLACE_", "COMPARE_", "CONTAINS_", "IS_OP")
 _MOST_CODES = 5000
 _MOST_INSTRUCTIONS = 20_000
@@ -53,17 +53,19 @@ class Line(NamedTuple):
 class _Target(NamedTuple):
     """How the code refers to the container."""
 
+    # The variable or attribute, and the key of `_LOADS` for the instructions that load it.
     name: str
     relation: str
     # Whether the container is an element of the named object (``caches[0]``).
     is_element: bool
-    # The function that the variable belongs to.
+    # The function that a local or closure variable belongs to; otherwise empty.
     function: str
 
 
 def adding_lines(place: Place) -> list[Line]:
     """The lines that add to a container; ``place`` is the path to it, such as ``__main__.items``.
-    Empty when the list may be incomplete: an adding method is loaded without being called
+    For the cache of a function (``functools.lru_cache``), the line that defines the function.
+    Empty when lines may be missing: an adding method is loaded without being called
     (``add = items.append``), or the code is too long or too complex to read."""
     if place.relation == "cache":
         return _definitions(place.scope)
@@ -99,7 +101,8 @@ def _target(place: Place) -> _Target | None:
 
 
 def _codes(target: _Target) -> Iterator[CodeType]:
-    """The code of the user's modules that can refer to the container."""
+    """The code objects of the user's modules that can refer to the container. They are sought among
+    at most ``_MOST_CODES`` code objects."""
     for code in _users_codes():
         if target.relation == "closure":
             is_meant = target.name in code.co_freevars or target.name in code.co_cellvars
@@ -147,7 +150,8 @@ def _users_codes() -> Iterator[CodeType]:
 
 
 def _functions_in(function: FunctionType) -> list[Any]:
-    """The functions in the closure of a function, such as the one that a decorator wrapped."""
+    """The functions that a function refers to in its closure, such as the function that a decorator
+    wrapped."""
     found = []
     for cell in function.__closure__ or ():
         try:

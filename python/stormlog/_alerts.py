@@ -1,7 +1,8 @@
 """Sends alerts about the session of a tracker from a separate process.
 
 The detectors keep a processor core busy now and then, and the receiver of alerts may not answer.
-Neither may slow the process that trains, so alerts have a process of their own.
+Neither may slow the process that trains, so ``stormlog watch`` detects problems and sends alerts in
+a process of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class AlertProcess:
-    """Runs ``stormlog watch`` on a sink while a session lasts."""
+    """Runs ``stormlog watch`` on the sink of a tracker while a session lasts."""
 
     def __init__(self, url: str, sink_dir: os.PathLike[str] | None) -> None:
         if sink_dir is None:
@@ -30,15 +31,16 @@ class AlertProcess:
         self._owner_pid = os.getpid()
 
     def start(self) -> None:
-        """Start the process. If it cannot be started, that is logged, and the tracker records
-        without sending alerts."""
+        """Start ``stormlog watch``; does nothing when it is running. If the process cannot be
+        started, a warning is logged, and the tracker records without sending alerts."""
         if self._is_running():
             return
         self._owner_pid = os.getpid()
         command = [sys.executable, "-m", "stormlog", "watch", os.fspath(self._sink_dir)]
         command += ["--pid", str(os.getpid())]
         try:
-            # The address is a secret, and every user can read a command line.
+            # The address is passed in the environment, because it is a secret and every user of the
+            # machine can read a command line.
             self._process = subprocess.Popen(
                 command,
                 env={**os.environ, "STORMLOG_ALERT": self._url},

@@ -1,4 +1,5 @@
-"""Converts events of any kind to columns for the Rust core; loaded events already are columns."""
+"""Converts events in any form to the columns that the Rust core reads. Events that were loaded from
+a file are columns already."""
 
 from __future__ import annotations
 
@@ -10,14 +11,15 @@ from ._events import TelemetryEvents
 
 
 def rows_of(events: Sequence[Any]) -> _core.EventRows:
-    """The columns of events. For loaded events that were not changed, nothing is converted."""
+    """The events as columns. Loaded events that were not changed need no conversion."""
     if isinstance(events, TelemetryEvents):
         return events._current_rows()
     return _core.rows_from_events(list(events))
 
 
 def rows_or_objects(events: Sequence[Any]) -> _core.EventRows | list[Any]:
-    """The columns of loaded events; other events unchanged, for analyses that accept any form."""
+    """Loaded events as columns, other events as an unchanged list. For analyses that accept
+    both."""
     return events._current_rows() if isinstance(events, TelemetryEvents) else list(events)
 
 

@@ -162,7 +162,7 @@ def event_from_record(
     default_sampling_interval_ms: int,
     default_session_id: str | None,
 ) -> TelemetryEventV3:
-    """The event of a record of any version."""
+    """Convert a record of any version to an event; the defaults replace fields that are missing."""
 
 def resolve_identity(
     job_id: object,
@@ -172,11 +172,13 @@ def resolve_identity(
     metadata: Mapping[str, Any] | None,
     env: Mapping[str, str] | None,
 ) -> dict[str, Any]:
-    """Resolve job id, rank, local rank and world size from arguments, metadata and environment."""
+    """Determine job id, rank, local rank and world size from the arguments, the metadata of an
+    event and environment variables."""
 
 def recorded_identity(env: Mapping[str, str]) -> dict[str, Any]:
-    """Job id, rank, local rank and world size of a process under ``stormlog run``. Blank variables
-    count as unset, and a process whose variables are invalid has rank 0."""
+    """Job id, rank, local rank and world size of a process under ``stormlog run``, from its
+    environment variables. Blank variables count as unset, and a process whose variables are invalid
+    has rank 0."""
 
 # Sessions
 
@@ -184,31 +186,35 @@ def new_session_id() -> str:
     """A new random session id."""
 
 def stable_legacy_session_id(parts: Sequence[object]) -> str:
-    """The session id for the given parts; equal parts give equal ids. Parts that are None are
-    left out."""
+    """The id of a session that was recorded without one, computed from the given parts. Equal parts
+    give equal ids; parts that are None are left out."""
 
 def normalize_session_status(status: object) -> str:
-    """The status as files spell it."""
+    """The status of a session as files spell it. The argument may have any case and spaces around
+    it."""
 
 def session_integer(value: object, field: str) -> int:
-    """Convert a field of a summary to an integer."""
+    """Convert a value to an integer; the message of an exception names ``field``, a field of a
+    session summary."""
 
 def session_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary fields in a mapping."""
+    """Check a mapping with a session summary and return its fields as a new dictionary."""
 
 def session_span(
     events: Sequence[tuple[object, object]], fallback_status: object
 ) -> tuple[int, int, int | None, str] | None:
-    """For events given as (time, type): the index and the time of the earliest event, the end of
-    the session and its status."""
+    """For the events of a session, given as (time, type): the index and the time of the earliest
+    event, the end of the session and its status. None when there are no events."""
 
 def session_order(summaries: Sequence[object]) -> list[int]:
-    """The indices of the summaries; the default session comes first."""
+    """The indices of session summaries in the order in which a session is chosen when none is
+    requested."""
 
 # Projection
 
 def project(record: Mapping[str, Any], observed_timestamp_ns: int | None) -> dict[str, Any]:
-    """The fields of the projection of a record."""
+    """Convert a record to the form of ``stormlog.telemetry_model`` and return its fields by
+    name."""
 
 def distinct(mappings: Sequence[Mapping[str, Any]]) -> list[int]:
     """The indices of the mappings that differ from all mappings before them."""
@@ -216,10 +222,10 @@ def distinct(mappings: Sequence[Mapping[str, Any]]) -> list[int]:
 # Classification and derived fields
 
 def is_alert_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
-    """Whether an event is an alert."""
+    """Whether an event is an alert, by its type or by the severity in its metadata."""
 
 def event_severity(event_type: object, metadata: Mapping[str, Any]) -> str:
-    """The severity of an event."""
+    """The severity of an event, from its metadata or otherwise from its type."""
 
 def is_library_file(path: str) -> bool:
     """Whether a Python source file belongs to a package, to the standard library or to PyTorch."""
@@ -228,49 +234,55 @@ def is_oom_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
     """Whether an event is an out-of-memory error."""
 
 def is_collector_degradation_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
-    """Whether an event was recorded by a degraded collector."""
+    """Whether an event shows that its collector was degraded, by its type or by the health status
+    in its metadata."""
 
 def event_backend(metadata: Mapping[str, Any]) -> str:
-    """The backend in an event's metadata."""
+    """The accelerator backend in an event's metadata, or a word for an unknown backend."""
 
 def event_fields(
     allocated: object, reserved: object, total: object, collector: object
 ) -> DerivedFields:
-    """The numbers that are derived from an event's counters."""
+    """Compute numbers from the counters of one event, such as reserved minus allocated bytes and
+    the utilization."""
 
 def session_fields(
     events: Sequence[tuple[object, object, object, object]], last_type: object
 ) -> SessionDerivedFields:
-    """The numbers that are derived from all events of a session."""
+    """Compute numbers from the counters of all events of a session, such as the highest
+    utilization. An event is given as (allocated, reserved, total, collector)."""
 
 # Fingerprints
 
 def issue_kind(kind: object) -> str:
-    """Validate the kind of an issue."""
+    """Check that a kind of issues is known and return its name; raises an exception otherwise."""
 
 def issue_state(state: object) -> str:
-    """The state of an issue as files spell it."""
+    """The state of an issue as files spell it. The argument may have any case and spaces around
+    it."""
 
 def fingerprint_id(kind: str, dimensions: Mapping[str, Any], schema_version: int) -> str:
-    """The id of a fingerprint over normalized dimensions."""
+    """Compute the fingerprint (the id) of an issue from its kind and its normalized dimensions."""
 
 def normalize_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove what changes from run to run from dimensions."""
+    """Replace the parts of dimensions that change from run to run, such as numbers, by
+    placeholders."""
 
 def normalize_text(value: object) -> str | None:
-    """A label without the parts that change from run to run; ``None`` for an empty value."""
+    """A label in which placeholders replace the parts that change from run to run, such as numbers;
+    ``None`` for a blank value."""
 
 def alert_category(context: object) -> str:
     """The category of an alert, from its text."""
 
 def error_stem(error: object) -> str:
-    """The part of an error text that identifies the error."""
+    """The part of an error text that identifies the error: the text before the first colon."""
 
 # Loading
 
 _Path: TypeAlias = str | PathLike[str]
 
-# File, line, first and last byte, reason, field.
+# A part of an artifact that could not be read: file, line, first and last byte, reason, field.
 _Damage: TypeAlias = tuple[Path, int | None, tuple[int, int] | None, str, str | None]
 
 @final
@@ -304,7 +316,7 @@ class Drawing:
 
 @final
 class EventRows:
-    """Events in columns."""
+    """Events, stored as columns of a table."""
 
     def __len__(self) -> int: ...
     def has_samples(self) -> bool: ...
@@ -315,13 +327,13 @@ class EventRows:
         """The fields of the event at an index, by name."""
 
     def __arrow_c_schema__(self) -> Any:
-        """The columns of the Arrow stream."""
+        """The schema of the Arrow stream: the names and types of its columns."""
 
     def __arrow_c_stream__(self, requested_schema: Any | None = None) -> Any:
         """The events as an Arrow stream."""
 
 def rows_from_records(records: Sequence[Mapping[str, Any]]) -> EventRows:
-    """Make columns of valid records."""
+    """Store records in columns. The records must be valid."""
 
 def load_sessions(
     path: _Path,
@@ -329,7 +341,8 @@ def load_sessions(
     events_key: str | None,
     skip_damaged: bool,
 ) -> tuple[list[tuple[dict[str, Any], EventRows, list[str], list[_Damage]]], list[_Damage]]:
-    """Load every session of an artifact (summary, events, sources, damage), and list all damage."""
+    """Load every session of an artifact as (summary, events, sources, damage). Also returns all
+    damage of the artifact. Sources are the files from which a session was read."""
 
 def load_events(
     path: _Path,
@@ -338,11 +351,12 @@ def load_events(
     session_id: str | None,
     skip_damaged: bool,
 ) -> tuple[EventRows, list[_Damage]]:
-    """Load the events of one session of an artifact: the given session or the default."""
+    """Load the events of one session of an artifact, and list the damage. Without a ``session_id``,
+    this is the first session with events in the order of ``session_order``."""
 
 @final
 class DiagnoseBundle:
-    """A bundle that is being written."""
+    """A diagnose bundle that is being written."""
 
     def __new__(
         cls,
@@ -363,22 +377,25 @@ class DiagnoseBundle:
     ) -> tuple[Path, int, dict[str, Any], bool]: ...
 
 def allocator_snapshot_page(pickle: bytes, owners: str, device: int) -> str:
-    """An HTML page of one device of a snapshot of PyTorch's allocator."""
+    """Draw one device of a PyTorch snapshot as an HTML page. ``owners`` are the names of holders as
+    JSON."""
 
 def allocator_snapshot_still(
     pickle: bytes, owners: str, device: int, limits: tuple[int, int, int, int]
 ) -> str:
-    """The page of ``allocator_snapshot_page`` without scripts. The limits are numbers of timeline
-    points, marks, holders and live blocks."""
+    """The page of ``allocator_snapshot_page`` without scripts. The limits are the largest numbers
+    of timeline points, marks, holders and blocks in use on the page."""
 
 def read_device_profile(path: _Path) -> list[tuple[list[str], list[int]]]:
-    """The allocations of a device memory profile of JAX: functions and values."""
+    """Read a device memory profile of JAX. For each call stack: its functions, and the number and
+    the bytes of the allocations."""
 
 def device_profile_page(samples: Sequence[tuple[Sequence[str], Sequence[int]]]) -> str:
-    """Draw a page of the functions that hold memory."""
+    """Draw the result of ``read_device_profile`` as an HTML page and return its text."""
 
 def gpu_fragmentation(gpu: dict[str, Any]) -> dict[str, Any]:
-    """The memory use of a GPU, from the framework's counters."""
+    """Compute sizes in bytes and ratios, such as the fragmentation, from the framework's counters
+    of a GPU."""
 
 def gather_artifacts(
     paths: list[_Path], session_id: str | None
@@ -392,19 +409,20 @@ def gather_artifacts(
     the selected session, all warnings and all sources."""
 
 def distributed_model(rows: EventRows, ranks: set[int] | None) -> dict[str, Any]:
-    """The ranks of events as a table, with the names of ``DistributedDiagnosticsModel``."""
+    """Compare the ranks that recorded the events. The result has the fields of
+    ``DistributedDiagnosticsModel``, among them a table with one row for each rank."""
 
 def parse_rank_filter(text: str, available: list[int]) -> set[int]:
-    """Select the ranks that a filter text names."""
+    """The available ranks that a filter text such as ``all`` or ``0,2-4`` selects."""
 
 def read_manifest(path: _Path) -> dict[str, Any] | None:
-    """The manifest of a sink, or ``None`` when there is none."""
+    """The manifest of a sink, or ``None`` when there is none that can be read."""
 
 def manifest_path(path: _Path) -> Path | None:
-    """The path of a sink's manifest, for any path into the sink."""
+    """The path of a sink's manifest; ``path`` is the folder of the sink or a file in it."""
 
 def segment_paths(path: _Path) -> list[Path]:
-    """The segment files of a sink, for any path into it."""
+    """The segments of a sink; ``path`` is the folder of the sink or a file in it."""
 
 # Recording
 
@@ -424,12 +442,14 @@ class _RecorderOptions(TypedDict):
 def live_blocks(
     torch: ModuleType, snapshot: Callable[..., Any]
 ) -> tuple[list[tuple[int, int, int, list[dict[str, Any]]]], int]:
-    """The blocks in use that PyTorch's history saw allocated, and the number of all blocks."""
+    """Take a snapshot. Returns the blocks in use of which PyTorch has recorded the stack, each as
+    (device, address, bytes, frames), and the number of all blocks, in use or not."""
 
 def pool_sizes(
     torch: ModuleType, snapshot: Callable[..., Any], device: int
 ) -> list[tuple[tuple[int, int], int, int, int]]:
-    """The pools of one device, each with its id, bytes, bytes in use and number of segments."""
+    """Take a snapshot. Returns the memory pools of one device, each with its id, bytes, bytes in
+    use and number of PyTorch's segments (pieces of memory obtained from the device)."""
 
 @final
 class Around:
@@ -443,7 +463,9 @@ class Around:
         after: Callable[[], object] | None = None,
     ) -> Around: ...
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Calls the wrapped function; exceptions of the other functions are ignored."""
+        """Calls the wrapped function and returns its result. Exceptions of the functions before and
+        after it are ignored. After an exception of the wrapped function, ``after`` is not
+        called."""
 
 @final
 class InPhase:
@@ -471,36 +493,43 @@ class MemoryErrors:
         """Calls the function if memory ran out; exceptions that it raises are ignored."""
 
 def device_shares(index: int) -> tuple[int, int, list[tuple[int, int]]] | None:
-    """Used and total bytes of a GPU, and the bytes of each process on it."""
+    """Used and total bytes of a GPU, and (pid, bytes) of each process on it. None when the driver
+    does not answer."""
 
 def process_name(pid: int) -> str | None:
-    """The command of a process without secrets."""
+    """The command line of a process, with secrets removed. None where it cannot be read."""
 
 def wait_for_contexts(
     known: list[int], every_s: float, patience_s: float
 ) -> tuple[list[int], float | None]:
-    """Waits for a CUDA context on a device that is not in ``known``. Returns the devices with a new
-    context, and how many seconds after the call they were last seen without one."""
+    """Waits until this process has a CUDA context on a device that is not in ``known``, at most
+    ``patience_s`` seconds. Returns the devices with a new context, and how many seconds after the
+    call a check last found none (None if the first check found one)."""
 
 def driver_start(libraries: list[str]) -> str | None:
-    """Starts to attribute the driver's allocations; returns the reason when it cannot."""
+    """Starts to find out which library and line of Python cause each allocation of the CUDA driver.
+    If this is impossible, returns the reason."""
 
 def driver_stop(reason: str) -> None:
-    """Gives CUPTI back to the program."""
+    """Ends what ``driver_start`` has started and releases CUPTI (NVIDIA's profiling interface), so
+    that the program can use it."""
 
 def driver_state() -> tuple[str, str | None]:
     """Whether the driver's allocations are attributed (``off``, ``on``, ``ended``), and why the
     attribution ended."""
 
 def driver_held() -> tuple[list[dict[str, Any]], int]:
-    """What the driver has allocated, by owner, and how many allocations were not followed."""
+    """The memory in use that was allocated through the driver, by device, kind, library and line.
+    Also returns how many allocations this does not include, because too many were in use."""
 
 def driver_question(patience_s: float) -> tuple[int, int] | None:
-    """Waits until an allocating thread asks for its line of Python; returns the numbers of the
-    question and of the thread."""
+    """Waits until a thread that allocates memory asks for the line of Python that it executes.
+    Returns the number of the question and the id of the thread; None after ``patience_s``
+    seconds."""
 
 def driver_answer(question: tuple[int, int], site: tuple[str, int, str] | None) -> None:
-    """Answers a question of ``driver_question`` with file, line and function, if they are known."""
+    """Answers a question of ``driver_question``. ``site`` is (file, line, function); None if they
+    are not known."""
 
 @final
 class StepHook:
@@ -511,25 +540,31 @@ class StepHook:
 
     @property
     def steps(self) -> int:
-        """How many steps there have been."""
+        """How many optimizer steps there have been since this object was created."""
 
     def set_watcher(self, watcher: Callable[[int, int], object] | None) -> None:
-        """Sets a function that is called at the end of a step when the memory level at the ends of
-        steps rises."""
+        """Sets the watcher, a function that is called at the end of a step when the memory level at
+        the ends of steps rises. Its arguments are the number of the step and the rise in bytes. It
+        is called at the following steps of the same optimizer too, for as long as it returns
+        True."""
 
     def attend(self) -> None:
-        """Calls the watcher at the next end of a step, whether the level rises or not."""
+        """Makes the hook call the watcher at the next end of a step, whether the memory level rises
+        or not."""
 
     @property
     def watcher_error(self) -> str | None:
-        """Why the watcher is no longer called."""
+        """The message of the exception that the watcher raised, after which it is not called any
+        more. None if there was no exception."""
 
     def take_rise(self) -> float | None:
-        """Bytes per second by which the level rises in a program without steps."""
+        """Bytes per second by which the memory level rises in a program without steps. None when it
+        does not rise; each rise is returned once."""
 
 @final
 class Recorder:
-    """Records the memory of this process or of a device."""
+    """Records the memory that a collector reads; without a collector, the host memory of this
+    process."""
 
     def __new__(
         cls,
@@ -539,8 +574,8 @@ class Recorder:
     ) -> Recorder: ...
     @property
     def step_hook(self) -> StepHook | None:
-        """The function that PyTorch calls at the end of every optimizer step; None for other
-        sources."""
+        """The function that PyTorch calls at the end of every optimizer step; None for collectors
+        other than PyTorch's."""
 
     def start(self) -> None: ...
     def stop(self, status: str) -> None: ...
@@ -551,10 +586,11 @@ class Recorder:
     def is_tracking(self) -> bool: ...
     def flush(self, patience_s: float) -> bool: ...
     def take_notices(self) -> list[str]:
-        """Take the log messages; each is returned once."""
+        """Remove and return the log messages of the recorder."""
 
     def sink_status(self) -> tuple[Path | None, str | None] | None:
-        """The directory of the running session's sink, and its problem if it has one."""
+        """The directory of the running session's sink and, if the sink cannot be written, the
+        reason."""
 
     def record(
         self,
@@ -571,7 +607,7 @@ class Recorder:
     def exit_phase(
         self, scope_id: str, thread_id: int, attributes: Mapping[str, Any] | None
     ) -> None:
-        """End a phase."""
+        """End the phase with the scope id that ``enter_phase`` returned."""
 
     def events(
         self,
@@ -580,16 +616,17 @@ class Recorder:
         since: float | None = None,
         alerts_only: bool = False,
     ) -> list[dict[str, Any]]:
-        """The events in memory, as the fields of a tracking event."""
+        """The events in the recorder's memory, each as a dictionary with the fields of
+        ``TrackingEvent``."""
 
     def records(self) -> list[dict[str, Any]]:
-        """The events in memory as records."""
+        """The events in the recorder's memory, as the records that are written to files."""
 
     def record_oom(
         self, reason: str, facts: dict[str, int] | None = None
     ) -> list[dict[str, Any]]:
-        """Record that memory ran out. Returns the events for the OOM bundle; the event of this
-        error comes last."""
+        """Record an event that memory ran out. Returns the events for the OOM bundle, with this
+        event last."""
 
     def clear(self) -> None: ...
     def set_threshold(self, name: str, value: float) -> bool:
@@ -599,20 +636,24 @@ class Recorder:
     def device_statistics(self, last_bundle: str | None) -> dict[str, Any]: ...
     def host_statistics(self) -> dict[str, Any]: ...
     def timeline(self, interval_s: float) -> tuple[list[float], list[int], list[int]]:
-        """The events in memory in time buckets: timestamps, allocated, reserved."""
+        """The events in the recorder's memory by intervals of ``interval_s`` seconds. Returns three
+        lists: the start of each interval in seconds since 1970, and the allocated and the reserved
+        bytes of its last event."""
 
     def export(self, path: _Path, format: str) -> None:
-        """Write the events in memory to a file; does nothing when there are none."""
+        """Write the events in the recorder's memory to a file; does nothing when there are none."""
 
     def session(self) -> dict[str, Any] | None:
-        """The summary fields of the running or the last session."""
+        """The fields of the summary of the running or the last session; None before the first
+        one."""
 
-# Type, context, scope, scope id and path of a boundary.
+# An event that enters or leaves a phase: its type, its text, the scope in its metadata, the scope
+# id, and the names of the open phases from the outermost to this one.
 _PhaseFields: TypeAlias = tuple[str, str, dict[str, Any], str, list[str]]
 
 @final
 class PhaseStacks:
-    """Open phases by session, rank and thread."""
+    """The phases that have begun and not ended yet, by session, rank and thread."""
 
     def __new__(cls) -> PhaseStacks: ...
     def reset(self) -> None: ...
@@ -625,15 +666,16 @@ def requested_bytes(message: str) -> int | None: ...
 def classify_oom(
     class_: str, module: str, message: str, is_torch_oom: bool, /
 ) -> str | None:
-    """The reason if an exception means that the memory of a device ran out."""
+    """The reason to record if an exception means that the memory of a device ran out, such as
+    ``torch.cuda.OutOfMemoryError``; None for other exceptions."""
 
 def classify_oom_legacy(
     class_: str, module: str, message: str, is_torch_oom: bool, /
 ) -> str | None:
-    """The reason if stormlog 0.3.9 takes an exception for an out-of-memory error."""
+    """The same as ``classify_oom``, by the rules of stormlog 0.3.9."""
 
 def write_oom_bundle(fields: Mapping[str, Any]) -> Path:
-    """Write a bundle and return its directory."""
+    """Write an OOM bundle and return its directory."""
 
 def amend_oom_bundle(
     path: _Path,
@@ -641,25 +683,28 @@ def amend_oom_bundle(
     context: str | None,
     facts: Mapping[str, Any],
 ) -> None:
-    """Add details to a bundle that is already written."""
+    """Add the exception, the context and facts to an OOM bundle that is already written."""
 
 def attach_history_to_oom_bundle(path: _Path, names: list[str]) -> None:
-    """Add files of an allocator history to the list of a bundle that is already written."""
+    """Add the files of an allocator history to the list of files of an OOM bundle that is already
+    written."""
 
 def prune_oom_bundles(root: _Path, max_dumps: int, max_total_mb: int) -> None:
-    """Delete the oldest bundles beyond the limits."""
+    """Delete the oldest OOM bundles in a folder until their number and their total size are within
+    the limits."""
 
 def process_sizes() -> tuple[int, int] | None:
-    """Resident and virtual size of this process."""
+    """Resident and virtual size of this process in bytes; None where they cannot be read."""
 
 def machine_memory() -> tuple[int | None, int | None, int | None]:
-    """Total and available memory of the machine, and the limit of this process."""
+    """Total and available memory of the machine and the memory limit of this process, in bytes;
+    unknown values are None."""
 
 def nvml_gpus() -> list[dict[str, Any]]:
-    """The GPUs that the driver knows."""
+    """The GPUs that NVML lists: index, name, UUID, and used, free and total bytes."""
 
 def retry_delay_s(failures: int, initial_s: float, factor: float, max_s: float) -> float:
-    """Seconds to wait after a number of failures of a collector."""
+    """Seconds to wait before a collector is read again after ``failures`` failures in a row."""
 
 def launcher_is_incomplete(env: Mapping[str, str]) -> bool:
     """Whether the environment sets a rank, but not all variables of any launcher."""
@@ -668,14 +713,15 @@ def launcher_is_incomplete(env: Mapping[str, str]) -> bool:
 
 @disjoint_base
 class Sink:
-    """A sink on a directory; the base of ``AppendOnlyTelemetrySink``."""
+    """Writes a sink; the base class of ``AppendOnlyTelemetrySink``."""
 
     def __new__(cls, config: TelemetrySinkConfig) -> Self: ...
     def start(self, summary: SessionSummary | None) -> dict[str, Any]:
-        """Start a session; returns the fields of the session that is active after the call."""
+        """Start a session. Returns the summary fields of the session that is active after the
+        call."""
 
     def current(self) -> dict[str, Any] | None:
-        """The fields of the active session."""
+        """The summary fields of the active session; None when no session is active."""
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append a record of the active session. Without an active session, the session of the
@@ -685,61 +731,68 @@ class Sink:
         """Write what is buffered if that is due; with ``force``, write it in any case."""
 
     def end(self, session_status: str) -> None:
-        """Flush, close the segment and end the session."""
+        """Write what is buffered, close the segment and end the session."""
 
     def diagnostics(self) -> dict[str, int]:
-        """Counts of what was done to the segments."""
+        """How many new segments were started, and the numbers and bytes of the segments that were
+        deleted and that are left."""
 
     @property
     def directory(self) -> Path:
         """The directory of the sink."""
 
     def take_notices(self) -> list[str]:
-        """Take the log messages that were not taken yet."""
+        """Remove and return the log messages of the sink."""
 
 def before_fork() -> None:
-    """Must be called by the thread that is about to fork."""
+    """Keep other threads from opening and closing the locks of sinks during a fork. The thread that
+    is about to fork must call this."""
 
 def after_fork_in_parent() -> None:
-    """Must be called by the same thread in the parent after the fork."""
+    """Let the other threads open and close the locks of sinks again. The thread that forked must
+    call this in the parent process."""
 
 def every_fork_is_announced() -> None:
-    """Declare that ``before_fork``, ``after_fork_in_parent`` and ``forget_after_fork`` are called
-    around every fork."""
+    """Declare that around every fork ``before_fork`` is called, then ``after_fork_in_parent`` in
+    the parent process and ``forget_after_fork`` in the child process."""
 
 def forget_after_fork() -> None:
-    """Release everything that sinks of the parent process hold."""
+    """Drop buffers, files and locks of the parent process's sinks without writing anything. A
+    forked child process must call this first."""
 
 def session_rollups(
     sessions: Sequence[tuple[SessionSummary, EventRows, Sequence[str], Sequence[str]]],
     window_duration_ns: int,
 ) -> list[dict[str, Any]]:
-    """The rollups of sessions (summary, events, sources, warnings), in order."""
+    """The rollups of sessions, sorted by session. A session is given as (summary, events, sources,
+    warnings)."""
 
 def rollups_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate the fields of a rollup file."""
+    """Check a mapping with the content of a rollup file and return its fields as a new
+    dictionary."""
 
 def read_rollups(path: _Path) -> dict[str, Any] | None:
-    """The rollups of a sink; None when it has none that match it."""
+    """The rollups of a sink; None when it has none that match its manifest."""
 
 def rollup_path(path: _Path) -> Path:
-    """The path of a sink's rollups, for any path into the sink."""
+    """The path of a sink's rollup file; ``path`` is the folder of the sink or a file in it."""
 
 def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
-    """Write rollups to a directory and return their path."""
+    """Write the rollup file of a sink and return its path."""
 
 # The program
 
 def main(dialect: str, arguments: Sequence[str]) -> int:
-    """Run a command of the program and return its exit code."""
+    """Run the program ``dialect``, such as ``stormlog`` or ``gpumemprof``, and return its exit
+    code."""
 
 def is_command(word: str) -> bool:
-    """Whether a word is a command of the program."""
+    """Whether a word is the name of a command of ``stormlog``."""
 
 def sendable(
     artifact: _Path, copies: _Path
 ) -> tuple[list[tuple[str, Path]], list[str]]:
-    """The files of an artifact that may leave the machine, and what is left out.
+    """The files of an artifact that may leave the machine (name and path), and what is left out.
 
     Redacted copies of files that contain a secret are written to ``copies``, an empty directory.
     """
@@ -772,7 +825,7 @@ class QueryStore:
         """The catalog: sources, bundles, attachments and run envelopes."""
 
     def warnings(self) -> list[dict[str, str]]:
-        """All warnings so far."""
+        """The warnings of opening the paths and of all queries so far."""
 
     def runs(self, wanted: _Wanted) -> list[_Row]: ...
     def run_attachments(self, wanted: _Wanted) -> list[_Row]: ...
@@ -785,7 +838,8 @@ class QueryStore:
         self, wanted: _Wanted, states: Sequence[tuple[str, str]], include_findings: bool
     ) -> list[_Row]: ...
     def issue_states(self, sidecar: _Path) -> list[tuple[str, str]]:
-        """The states of issues in a sidecar, by id."""
+        """The fingerprint and the state of each issue. ``sidecar`` is the file with decisions about
+        issues (``issues.json``)."""
 
     def decide_issue(
         self,
@@ -794,12 +848,13 @@ class QueryStore:
         state_until_ns: tuple[str, int | None],
         by_reason: tuple[str, str | None],
     ) -> str:
-        """Store a decision about an issue in a sidecar, and return the state of the issue."""
+        """Store a decision about an issue in the file ``sidecar``, and return the state of the
+        issue."""
 
     def summarize(self, metric: str, group_by: str | None) -> list[_Row]: ...
 
 def is_run_envelope(payload: Mapping[str, Any]) -> bool:
-    """Whether an object declares that it is a run envelope of a version that we read."""
+    """Whether a JSON object declares that it is a run envelope of a version that Stormlog reads."""
 
 def read_run_envelope(payload: Mapping[str, Any], path: _Path) -> dict[str, Any] | None:
     """The fields of a run envelope; None when it is invalid."""
@@ -808,25 +863,25 @@ def read_run_envelope(payload: Mapping[str, Any], path: _Path) -> dict[str, Any]
 _ProfiledCall: TypeAlias = tuple[str, float, float, float, int, int, int, int, int, int]
 
 def rows_from_events(events: list[Any]) -> EventRows:
-    """Make columns from event objects or mappings, without validating them."""
+    """Store event objects or mappings in columns, without checking them."""
 
 @final
 class PhaseReplay:
-    """The phases of some events."""
+    """The phases of a run as spans of time."""
 
     @staticmethod
     def of_events(events: EventRows | list[Any]) -> PhaseReplay:
-        """Replay the phases of columns, event objects or mappings."""
+        """Find the phases that begin and end in events: columns, event objects or mappings."""
 
     @staticmethod
     def of_spans(groups: list[tuple[tuple[str, int], list[Any]]]) -> PhaseReplay:
-        """Make a replay from spans that were computed elsewhere, grouped by session and rank."""
+        """Use spans that were computed elsewhere, grouped by session and rank."""
 
     def spans(self, session_id: object, rank: object) -> list[tuple[Any, ...]]:
-        """The spans of a session, for one rank or for all."""
+        """The spans of a session's phases, of one rank or, if ``rank`` is None, of all ranks."""
 
     def active(self, timestamp_ns: int, session_id: object, rank: object) -> list[tuple[Any, ...]]:
-        """The spans that contain a time."""
+        """The spans of a session's phases that contain a time."""
 
     def resolve(
         self,
@@ -836,90 +891,103 @@ class PhaseReplay:
         origin_thread_id: object,
         origin_phase_scope_id: object,
     ) -> dict[str, Any] | None:
-        """The phase at a time."""
+        """The phase of a session and rank at a time; None outside of all phases."""
 
     def resolve_event(self, event: object) -> dict[str, Any] | None:
-        """The phase in which an event happened."""
+        """The phase in which an event happened; None outside of all phases."""
 
 def phase_boundary(event: object) -> dict[str, Any] | None:
-    """The phase boundary of an event, without its attributes."""
+    """The fields of ``PhaseBoundaryRecord``, except ``attributes``, of an event that enters or
+    leaves a phase; None for other events."""
 
 def attribute_phase(
     spans: list[Any], origin_thread_id: object, origin_phase_scope_id: object
 ) -> dict[str, Any] | None:
-    """The phase at a time that the given spans contain."""
+    """The phase at a time, chosen from spans that all contain this time."""
 
 def merge_phases(first: object, second: object) -> dict[str, Any]:
-    """Merge two attributions."""
+    """Merge two phase attributions into one."""
 
 def phase_label(attribution: object) -> str | None:
-    """An attribution as one line of text."""
+    """A phase attribution as one line of text."""
 
 def timeline_markers(
     events: EventRows | list[Any], include_phases: bool
 ) -> list[tuple[dict[str, Any], int | None]]:
-    """The markers of events, each with the index of its event when it has one."""
+    """The timeline markers of events. Each comes with the index of its event; the marker of a phase
+    has no index."""
 
 def gap_findings(
     rows: EventRows, thresholds: list[float], format_memory: object
 ) -> list[tuple[str, str, float, dict[str, Any], str, int, int]]:
-    """Findings about the gap between used and reserved memory."""
+    """Findings about the gap between used and reserved memory. ``format_memory`` is a function that
+    writes a number of bytes as text."""
 
 def compare_ranks(
     rows: EventRows, resolver: object, with_points: bool
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Compare ranks. Returns the merged timeline, the first cause (the ranks whose memory may have
-    risen first), and the notes of both."""
+    """Compare the ranks of a run. Returns the merged timeline, the first cause (the ranks whose
+    memory may have risen first), and the remarks on both."""
 
 def attribute_collectives(
     rows: EventRows, limits: list[float], resolver: object
 ) -> list[dict[str, Any]]:
-    """Attribute the gap between used and reserved memory to collective operations."""
+    """Attribute the gap between used and reserved memory to collective operations of the ranks."""
 
 def collective_preset(name: str) -> tuple[str, list[float]]:
-    """The name and the limits of a preset."""
+    """The name and the limits of a preset for ``attribute_collectives``."""
 
 def collective_fields_in_order() -> list[str]:
-    """The names of the limits."""
+    """The names of the limits for ``attribute_collectives``, in their order."""
 
 def check_collective_fields(fields: list[str]) -> None:
-    """Raise an exception for names that are not limits."""
+    """Raise an exception for names that are not limits for ``attribute_collectives``."""
 
 def check_collective_limits(limits: list[float]) -> None:
-    """Raise an exception for invalid limits."""
+    """Raise an exception for limits for ``attribute_collectives`` that are out of range."""
 
 def profile_patterns(calls: list[_ProfiledCall], thresholds: list[float]) -> list[dict[str, Any]]:
-    """The patterns of profiled calls."""
+    """Find patterns of wasted memory, such as leaks, in profiled calls: the fields of
+    ``MemoryPattern`` for each."""
 
 def profile_insights(calls: list[_ProfiledCall], thresholds: list[float]) -> list[dict[str, Any]]:
-    """The insights of profiled calls."""
+    """Find insights, such as slow functions, in profiled calls: the fields of
+    ``PerformanceInsight`` for each."""
 
 def profile_summary(calls: list[_ProfiledCall]) -> dict[str, Any]:
-    """The summary of a report on profiled calls."""
+    """The numbers of functions and calls, the allocated bytes and the total time of profiled
+    calls."""
 
 def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, Any]:
-    """The score for severities of patterns and impacts of insights."""
+    """The score of a profile from 0 to 100: 100 minus deductions for the severities of its patterns
+    and the impacts of its insights."""
 
+# Name, number of calls, total seconds, total megabytes, peak megabytes.
 _FunctionSizes: TypeAlias = tuple[str, int, float, float, float]
 
 def framework_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
-    """Signs of a leak in memory use over time, given in megabytes."""
+    """Find signs of a leak in readings of memory use, which are given in megabytes. ``growth_rate``
+    is only copied into the result."""
 
 def framework_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
-    """Repeated patterns and sudden rises in memory use over time, given in megabytes."""
+    """Find repeated patterns and sudden rises in readings of memory use, which are given in
+    megabytes."""
 
 def framework_fragmentation(
     snapshots: Sequence[tuple[float, float]], trend_name: str
 ) -> dict[str, float]:
-    """The fragmentation of snapshots, each with megabytes in use and reserved."""
+    """The share of reserved memory that is unused: its mean, its trend (under the key
+    ``trend_name``) and its extremes. A snapshot is one reading: megabytes in use and megabytes
+    reserved."""
 
 def framework_efficiency(
     peak_mb: float, growth: float, fragmentation: float, usage: Sequence[float] | None
 ) -> float:
-    """Compute a score from 0 to 10."""
+    """Compute how efficiently a profiled program uses memory, as a score from 0 to 10."""
 
 def framework_performance(name: str, profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
-    """Memory and time per call."""
+    """Memory and time per call of each profiled function, with recommendations. ``name`` is the
+    framework."""
 
 def framework_suggestions(
     name: str,
@@ -928,7 +996,8 @@ def framework_suggestions(
     fragmentation: float,
     profiles: Sequence[_FunctionSizes],
 ) -> list[str]:
-    """Suggestions for a profile."""
+    """At most ten suggestions how a profiled program can use less memory. ``name`` is the
+    framework."""
 
 def framework_score(
     efficiency: float,
@@ -936,7 +1005,8 @@ def framework_score(
     profiles: Sequence[_FunctionSizes],
     suggestions: Sequence[str],
 ) -> dict[str, Any]:
-    """The scores of a profile."""
+    """The overall score of a profile, the scores for memory efficiency, fragmentation and
+    performance of which it is the mean, and suggestions."""
 
 # Complete reports
 
@@ -947,7 +1017,8 @@ def analyze_runs(
     oom_horizon_hours: float,
     skip_damaged: bool,
 ) -> tuple[dict[str, Any], str]:
-    """Analyze the runs at some paths; returns a document and a text."""
+    """Analyze the run in the artifacts at some paths. Returns the report as the content of its JSON
+    document and as text."""
 
 def compare_runs(
     base: str | PathLike[str],
@@ -963,7 +1034,8 @@ def compare_runs(
     oom_horizon_hours: float,
     skip_damaged: bool,
 ) -> tuple[dict[str, Any], str]:
-    """Compare two runs; returns a document and a text."""
+    """Compare two runs and check the gates. Returns the report as the content of its JSON document
+    and as text."""
 
 def save_baseline(
     run: str | PathLike[str],
@@ -973,4 +1045,4 @@ def save_baseline(
     oom_horizon_hours: float,
     skip_damaged: bool,
 ) -> None:
-    """Save the metrics of a run as a baseline for later comparisons."""
+    """Save the levels of a run to a baseline file, with which later runs can be compared."""

@@ -51,15 +51,16 @@ class Turn:
 
 
 _lock = Turn()
-# The calls of `switch_on` that are not undone, and whether one of them started the history.
+# How many calls of `switch_on` are not undone by `switch_off`, and whether one of them started the
+# history.
 _users = 0
 _switched_on_here = False
-# The window that has the history on.
+# The open window, if it is the window that switched the history on.
 _window: Window | None = None
 
 
 def is_supported() -> bool:
-    """Whether PyTorch can record its allocator and has a device to record."""
+    """Whether PyTorch can record the history of its CUDA allocator and finds a CUDA device."""
     try:
         memory_functions()
     except (MissingFrameworkError, NoAcceleratorError):
@@ -68,7 +69,8 @@ def is_supported() -> bool:
 
 
 def memory_functions() -> Any:
-    """The module ``torch.cuda.memory``, or an error that names what is missing."""
+    """Return the module ``torch.cuda.memory``. Raises ``NoAcceleratorError``, which names what is
+    missing, when the history cannot be recorded."""
     try:
         torch = require_torch()
     except MissingFrameworkError as error:
@@ -112,7 +114,7 @@ def _start(functions: Any, max_entries: int) -> None:
         )
     except Exception as error:
         if window is not None:
-            # The window does not end its recording any more.
+            # The window has given up the history above and no longer switches it off.
             with suppress(Exception):
                 functions._record_memory_history(enabled=None)
         if isinstance(error, TypeError):
@@ -134,28 +136,30 @@ def switch_off() -> None:
 
 
 def is_on(torch: Any) -> bool:
-    """Whether PyTorch records its allocator now; the program itself may have started that."""
+    """Whether PyTorch records the history now; the program itself may have switched it on."""
     return _records(torch) if torch.cuda.is_initialized() else _switched_on_here
 
 
 def _records(torch: Any) -> bool:
-    """Ask PyTorch whether it records. Before CUDA is in use, the question would end the process."""
+    """Whether PyTorch records the history now. To be called only after CUDA has started: before
+    that, PyTorch's function would end the process."""
     ask = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     return _switched_on_here if ask is None else bool(ask())
 
 
 class Window:
-    """A short time in which PyTorch records the stack of each new block. At most one window may be
-    open at a time."""
+    """The recording of an evidence window: a short time in which PyTorch records the stack of each
+    new block. At most one window may be open at a time."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._replaced: tuple[Any, Any] | None = None
-        # Whether the history has another user, so that closing the window leaves it on.
+        # Whether the history also has another user, so that closing the window leaves it on.
         self.is_taken = False
 
     def open(self) -> None:
-        """Record the stack of each new block, but no list of past allocations and frees."""
+        """Record the stack of each new block from now on, but no list of past allocations and
+        frees. A history that is already on stays as it is."""
         global _window
         with _lock:
             self.is_taken = is_on(self._torch)
@@ -168,15 +172,15 @@ class Window:
             self._watch()
 
     def _watch(self) -> None:
-        """Notice when the program switches the history on itself."""
+        """Call ``give_up`` when the program switches the history on or off itself."""
         functions = self._torch._C
         original = getattr(functions, "_cuda_record_memory_history", None)
         if original is None:
             return
 
         def noticed(*arguments: Any, **options: Any) -> Any:
-            # The recorder itself calls this function only while it is not replaced, so the lock is
-            # not held by this thread.
+            # Stormlog calls PyTorch's function only while it is not replaced. So the program has
+            # made this call, and this thread does not hold the lock.
             with _lock:
                 self.give_up()
             return original(*arguments, **options)
@@ -185,20 +189,22 @@ class Window:
         functions._cuda_record_memory_history = noticed
 
     def close(self) -> None:
-        """Stop recording, unless the history has another user meanwhile."""
+        """Switch the history off, unless it has another user by now."""
         with _lock:
             if not self.is_taken:
                 self._end()
                 self._torch.cuda.memory._record_memory_history(enabled=None)
 
     def give_up(self) -> None:
-        """Leave the history to another user, who switches it on. The caller has the lock."""
+        """Leave the history to another user, who is about to switch it on or off. The caller has
+        the lock."""
         self.is_taken = True
         self._end()
 
     def _end(self) -> None:
         global _window
-        # The program may have kept the function of a window that is closed by now.
+        # The program may have kept `noticed` of a window that is closed by now; calling it must not
+        # affect the open window.
         if _window is self:
             _window = None
         replaced, self._replaced = self._replaced, None

@@ -14,8 +14,9 @@ _MODULE = "torch.cuda"
 
 
 class _OnImport:
-    """Stays in ``sys.meta_path``: a finder that removes itself during an import makes the import
-    skip the next finder."""
+    """An import finder that prepares the notification when the program imports ``torch.cuda``. It
+    finds no module. It stays in ``sys.meta_path``, because a finder that removes itself during an
+    import makes the import skip the next finder."""
 
     def __init__(self, before: Callable[[], None], then: Callable[[], None]) -> None:
         self._before, self._then = before, then
@@ -24,7 +25,7 @@ class _OnImport:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if self._is_waiting and name == _MODULE:
             self._is_waiting = False
-            # Whatever fails here must not reach the program.
+            # An error here must not reach the program.
             with suppress(Exception):
                 _wrap(self._before, self._then)
 

@@ -1,8 +1,9 @@
-"""Attributes what the CUDA driver allocates to libraries and lines (``--driver-allocations``).
+"""Finds the library and the line that requested each allocation of the CUDA driver.
 
-CUPTI, NVIDIA's profiling interface, calls the Rust core on the thread that allocates. A Python
-thread of this module looks up which line of the program that thread is executing. CUPTI accepts one
-subscriber only, so the subscription ends before a profiler of the program starts.
+``stormlog run --driver-allocations`` switches this attribution on. CUPTI, NVIDIA's profiling
+interface, calls the Rust core on the thread that allocates. A Python thread of this module looks up
+which line of the program that thread is executing. CUPTI accepts one subscriber only, so the
+subscription of Stormlog ends before a profiler of the program starts.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from ._signals import left_to_the_program
 
 # Set by ``stormlog run --driver-allocations``.
 VARIABLE = "STORMLOG_RUN_DRIVER_ALLOCATIONS"
+# How long one call waits for the Rust core to ask for a line.
 _PATIENCE_S = 1.0
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH")
 # Every profiler of PyTorch starts through one of these functions.
 _STARTS = ("_prepare_profiler", "_enable_profiler")
 
-# Why the attribution could not start.
+# Why the attribution could not start; None if it started or was not requested.
 _failure: str | None = None
 
 
@@ -34,7 +36,8 @@ def is_wanted() -> bool:
 
 
 def state() -> dict[str, Any]:
-    """Whether the driver's allocations are attributed; if not, the reason."""
+    """Whether the driver's allocations are attributed, as ``state`` (``on``, ``off``, ``ended`` or
+    ``unavailable``), and as ``reason`` why they are not or no longer attributed."""
     name, reason = _core.driver_state()
     if name == "off" and _failure is not None:
         name, reason = "unavailable", _failure
@@ -42,8 +45,8 @@ def state() -> dict[str, Any]:
 
 
 def start() -> str | None:
-    """Start attributing; return the reason if that is not possible. Called after CUDA has started
-    and before a context exists."""
+    """Start the attribution. Returns None, or the reason why it cannot start. Called after CUDA has
+    started and before a context exists."""
     global _failure
     _failure = _core.driver_start([str(path) for path in _libraries()])
     if _failure is None:
@@ -55,7 +58,8 @@ def start() -> str | None:
 
 
 def _libraries() -> list[Path]:
-    """Where CUPTI may be, when PyTorch has not loaded it."""
+    """The installed files of the CUPTI library, for a process in which PyTorch has not loaded
+    CUPTI."""
     found: list[Path] = []
     for entry in sys.path:
         packages = Path(entry, "nvidia")
@@ -91,7 +95,8 @@ def _answer() -> None:
 
 
 def _site(thread: int) -> tuple[str, int, str] | None:
-    """The innermost line of the user's code that a thread is at."""
+    """The innermost line of the user's code that a thread is executing: file, line and function.
+    None when it executes no code of the user."""
     frame = sys._current_frames().get(thread)
     while frame is not None:
         code = frame.f_code

@@ -1,8 +1,9 @@
-"""Events of a loaded session: a list to its users, columns underneath.
+"""The events of a loaded session, which behave like a list and are stored as columns.
 
 An event becomes a Python object on access. The object is kept while the program refers to it, and
 also when the program has changed it. Other objects are dropped, so a loop over millions of events
-keeps only a few thousand. The first change to the sequence turns it into a real list.
+keeps only a few thousand objects at a time. When the program first adds, removes, replaces or
+reorders events, all events become objects in a real list.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     _Base = MutableSequence["TelemetryEventV3"]
 else:
-    # Not the abstract class itself: polars converts anything registered as a sequence row by row,
-    # and then forces metadata of different shapes into the shape of the first row.
+    # `MutableSequence` is not the base class, because polars converts each of its subclasses row by
+    # row, and then forces metadata of different shapes into the shape of the first row.
     _Base = object
 
 
@@ -33,7 +34,7 @@ class TelemetryEvents(_Base):
     """The events of one session; use it as a list.
 
     ``damage`` lists what could not be read. ``pyarrow.table(events)`` and
-    ``polars.DataFrame(events)`` take the columns as they are.
+    ``polars.DataFrame(events)`` read the columns directly, without a Python object for each event.
     """
 
     __slots__ = ("_list", "_most_touched", "_rows", "_touched", "damage")
@@ -139,7 +140,7 @@ class TelemetryEvents(_Base):
         self._as_list().sort(key=key, reverse=reverse)  # type: ignore[arg-type]
 
     def copy(self) -> TelemetryEvents:
-        """A new sequence of the same event objects."""
+        """A new sequence with the same event objects, which are not copied."""
         twin = TelemetryEvents(self._rows, self.damage)
         twin._touched = self._touched
         twin._list = None if self._list is None else self._list.copy()
@@ -180,15 +181,15 @@ class TelemetryEvents(_Base):
         return _restore, (list(self), self.damage)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The events as an Arrow stream, for any reader of the PyCapsule interface."""
+        """The events as an Arrow stream, for any library that reads Arrow's PyCapsule interface."""
         return self._current_rows().__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
-        """The columns of the Arrow stream."""
+        """The names and types of the columns of the Arrow stream."""
         return self._rows.__arrow_c_schema__()
 
     def _current_rows(self) -> _core.EventRows:
-        """The columns, including changes made to event objects."""
+        """The columns, including changes that the program made to events or to the list."""
         touched = self._touched.items()
         changed = self._list is not None or any(
             event.__dict__ != self._rows.fields(index) for index, event in touched

@@ -1,4 +1,4 @@
-"""Finds what holds memory in the native CUDA history of a bundle."""
+"""Reads from the native-history files of a bundle which tensor storages hold memory."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ class Attribution(NamedTuple):
     """The tensor storages with the most memory, and the names of the files with details."""
 
     files: list[str]
+    # One row per storage, with the cells of `COLUMNS`; at most `MOST_ROWS`, the largest first.
     rows: list[list[Any]]
+    # The number of all storages, also of those without a row.
     storages: int
     html_file: str | None
     history_recorded: bool | None
 
     def page(self) -> str:
-        """The rows as a small page. Names come from the bundle, so all of them are escaped."""
+        """The rows as a small HTML page. The cells come from an untrusted bundle, so all of them
+        are escaped."""
         cells = "".join(
             "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>"
             for row in self.rows
@@ -51,7 +54,7 @@ class Attribution(NamedTuple):
 
 
 def attribution_of(bundle: Path) -> Attribution | None:
-    """Read which storages hold memory from a bundle; None when it has no native history."""
+    """Read from a bundle which storages hold memory; None when it has no native-history files."""
     files = [name for name in FILES if _is_plain_file(bundle / name)]
     if not files:
         return None

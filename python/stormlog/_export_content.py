@@ -1,7 +1,7 @@
-"""Selects what is logged of a recording or a diagnose bundle to a service (W&B or MLflow).
+"""Selects the parts of a recording or of a diagnose bundle that a service (W&B or MLflow) receives.
 
-Everything comes from untrusted artifacts, and people who may not see secrets can read what is
-logged. Each value is checked, and nothing that looks like a secret is passed on.
+Everything comes from untrusted artifacts, and people who may not see secrets can read what a
+service receives. Each value is checked, and nothing that looks like a secret is passed on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 Scalar: TypeAlias = "str | bool | int | float"
 AnyPath: TypeAlias = "str | PathLike[str]"
 
-# Statistics of trackers, by the name under which they are logged.
+# Statistics of trackers, each with the name under which it is logged after the prefix `stormlog_`.
 _STATISTICS = {
     "peak_memory": "peak_memory_bytes",
     "total_events": "total_events",
@@ -111,7 +111,7 @@ class Config(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """A table for a service, with its name; every cell is a scalar."""
+    """A table to log, with its name; every cell is a scalar or None."""
 
     name: str
     columns: Sequence[str]
@@ -120,7 +120,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Upload:
-    """Files that belong together, with their names and paths."""
+    """Files that are logged together, as one artifact of the service.
+
+    ``files`` has the name and the path of each file. ``kind`` is the beginning of the artifact's
+    name. ``folder`` is the name of the directory that the files come from; None for a single file.
+    """
 
     kind: str
     files: Sequence[tuple[str, Path]]
@@ -129,7 +133,7 @@ class Upload:
 
 @dataclass
 class Content:
-    """Everything that is logged of one result."""
+    """Everything that is logged of one recording or of one diagnose bundle."""
 
     command: str
     run_name: str
@@ -144,7 +148,7 @@ class Content:
     uploads: list[Upload] = field(default_factory=list)
 
     def name_of(self, upload: Upload) -> str:
-        """The name of an artifact: its kind and its session."""
+        """The name of an upload in the service: its kind and the session id."""
         return f"{upload.kind}-{self.session}"
 
 
@@ -156,7 +160,9 @@ def export(
     gather: Callable[[ServiceConfig, Path], Content],
     log: Callable[[ServiceConfig, Content], str | None],
 ) -> str | None:
-    """Gather the content and log it, if logging is enabled; return where it went."""
+    """Gather the content with ``gather`` and log it with ``log``. Returns what ``log`` returns:
+    where the content can be found. Returns None without doing anything when logging is not
+    enabled."""
     if not config.enabled:
         return None
     with temporary_folder() as copies:
@@ -291,7 +297,8 @@ def _begun(config: Config, command_name: str, session: Mapping[str, Any]) -> Con
 
 
 def _measured(point: Moment, start_s: float) -> dict[str, int | float]:
-    """The known counters of a point of the timeline, by the names under which they are logged."""
+    """The time and the known counters of a point of the timeline, by the names under which they are
+    logged."""
     measured = {
         "elapsed_seconds": point.time_s - start_s,
         "allocated_bytes": point.allocated,
@@ -365,7 +372,8 @@ def _add_upload(content: Content, upload: Upload) -> None:
 
 
 def _upload(kind: str, path: Path, copies: Path) -> Upload:
-    """The files to send for a file or a directory: copies without secrets, in ``copies``."""
+    """Copy a file, or the files of a directory, without secrets to a new directory in ``copies``,
+    and return the copies as an upload. Files that are left out are logged as warnings."""
     own = copies / str(len(list(copies.iterdir())))
     own.mkdir()
     files, left_out = _core.sendable(path, own)

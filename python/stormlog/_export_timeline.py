@@ -1,4 +1,5 @@
-"""Reduces the events of a recording to a few hundred points and alerts, for W&B and MLflow."""
+"""Reduces the events of a recording to at most 250 points of a timeline and 250 alerts, which are
+logged to W&B and MLflow."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ._export_values import number, text
 
 MOST_POINTS = 250
 MOST_ALERTS = 250
-# The most alerts on the timeline, so that enough points are left for its shape.
+# How many points of the timeline may be alerts. The other points show how memory changes.
 _MOST_ALERT_POINTS = 50
 # Times in seconds must be below this, so that their nanoseconds fit in a signed 64-bit integer.
 _LAST_S = 2**63 / 1e9
@@ -18,7 +19,8 @@ _ALERT_TYPES = {*_core.ALERT_EVENT_TYPES, "peak"}
 
 
 class Moment(NamedTuple):
-    """An event; every field except its time may be unknown."""
+    """An event, with the fields that are logged. Unknown values are None. ``place`` is the index of
+    the event among the events that were given. Memory is in bytes."""
 
     place: int
     time_s: float
@@ -51,8 +53,8 @@ class Moment(NamedTuple):
 
 
 def moments_of(events: Iterable[Any]) -> list[Moment]:
-    """The known fields of each event in order of time. ``events`` may be events of a tracker,
-    loaded events, or records (dictionaries)."""
+    """The events as moments, in order of time; events without a valid time are left out. ``events``
+    may be events of a tracker, loaded events, or records (dictionaries)."""
     moments = []
     for place, event in enumerate(events):
         time_ns = number(_field(event, "timestamp_ns"))
@@ -79,9 +81,10 @@ def moments_of(events: Iterable[Any]) -> list[Moment]:
 
 
 def device_to_draw(moments: list[Moment]) -> int | None:
-    """The device with the highest peak of memory; the host only when there is no device.
+    """The index of the device with the highest memory use, which is the one that is drawn.
 
-    The timeline is a single line, which can show only one device.
+    The timeline can show only one device. Host memory (None or a negative index) is drawn only when
+    no moment of a device has a known level. None also when no level is known.
     """
     peaks: dict[int | None, float] = {}
     for moment in moments:
@@ -94,8 +97,12 @@ def device_to_draw(moments: list[Moment]) -> int | None:
 
 
 def points_of(moments: list[Moment]) -> list[Moment]:
-    """At most 250 moments: the first and the last one, the last alerts, and the lowest and the
-    highest moment of each interval."""
+    """At most 250 moments that keep the shape of the timeline.
+
+    These are the first and the last moment, the last 50 alerts, and the moments with the least and
+    the most memory in each of many stretches with equally many moments. 250 moments or fewer are
+    returned as they are.
+    """
     if len(moments) <= MOST_POINTS:
         return moments
     alerts = [place for place, moment in enumerate(moments) if moment.is_alert]
@@ -117,7 +124,7 @@ def alerts_of(moments: list[Moment]) -> list[Moment]:
 
 
 def page_of(moments: list[Moment], session_id: str, title: str) -> str:
-    """A self-contained page that draws the moments."""
+    """An HTML page that draws the moments and loads no other files."""
     rows = _core.rows_from_events(
         [
             {

@@ -1,4 +1,5 @@
-"""Prepares values for W&B and MLflow: of the right type, finite, short, without secrets."""
+"""Prepares values that are logged to W&B and MLflow: numbers are finite, texts are short and
+contain no secrets."""
 
 from __future__ import annotations
 
@@ -12,15 +13,17 @@ _LONGEST_NAME = 64
 
 
 def number(value: Any) -> int | float | None:
-    """The value if it is a finite number; booleans are not numbers."""
+    """The value if it is a number below 2**63 in size, else None. A boolean is not a number
+    here."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    # No counter is larger, and NaN fails the comparison.
+    # No counter is larger. The comparison is also false for infinity and NaN.
     return value if abs(value) < 2**63 else None
 
 
 def text(value: Any) -> str | None:
-    """The value if it is text, without secrets and control characters, and shortened."""
+    """The value if it is a text that is not empty, else None. Secrets are removed, control
+    characters become spaces, and the text is cut at 500 characters."""
     if not isinstance(value, str) or not value:
         return None
     hidden = _core.sendable_text(value[: 4 * _LONGEST_TEXT])
@@ -29,6 +32,7 @@ def text(value: Any) -> str | None:
 
 
 def safe_name(value: Any, otherwise: str) -> str:
-    """The value as part of a name that every service accepts, without slashes."""
+    """The value with only characters that every service accepts in a name, so without slashes. If
+    no character is left, or the value is not text, ``otherwise``."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", value) if isinstance(value, str) else ""
     return plain.strip("-.")[:_LONGEST_NAME] or otherwise

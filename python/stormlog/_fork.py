@@ -1,4 +1,5 @@
-"""Report every fork to the core, so that a child releases the parent's files and locks."""
+"""Reports every fork to the Rust core, so that a child releases its copies of the parent's open
+files and locks."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ _announced = False
 
 
 def announce() -> None:
-    """Report every fork from now on to the core."""
+    """Report every fork from now on to the Rust core. A second call does nothing."""
     global _announced
     if _announced or not hasattr(os, "register_at_fork"):
         return

@@ -1,19 +1,20 @@
 """Finds the containers of this process that grow. ``stormlog run`` requests this when the process's
 host memory grows.
 
-An inspection looks three times at everything that the variables of the user's code reach; between
-two looks, memory grows by some megabytes. The growth of a container is estimated as the number of
-its new elements times the mean size of an element. When containers do not explain the growth after
-the second look, two looks that include the variables of libraries follow instead of the third. When
-these do not explain it either, the garbage collector is asked for objects that no variable reaches,
-and the rest of the growth is native memory. The answer is written to the inbox of the run (the
-directory in which a process leaves files for the command) after the last look. An inspection that
-makes a third look also writes a first answer after the second one. This answer remains if the
-program is killed before the third look.
+An inspection looks three times at everything that the variables of the user's code reach. Between
+two looks, memory usually grows by some megabytes. The growth of a container is estimated as the
+number of its new elements times the mean size of an element. If the containers explain less than
+half of the memory growth at the second look, two looks that include the variables of libraries
+follow instead of the third. If these explain little of it too, the garbage collector is asked for
+objects that no variable reaches. The rest of the growth is native memory.
 
-The looks run on the listener's thread in pieces of a millisecond. A whole inspection
-takes at most ``_MOST_S`` seconds of processor time, and a program that runs Python code loses no
-more time than that.
+The answer is written to the inbox of the run (the directory in which a process leaves files for
+``stormlog run``) after the last look. An inspection that makes a third look also writes a first
+answer after the second look. This answer remains if the program is killed before the third look.
+
+The looks run in pieces of a millisecond, on the thread that waits for requests of ``stormlog run``.
+A whole inspection takes at most about ``_MOST_S`` seconds of processor time, and a program that
+runs Python code loses no more time than that.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from . import _holders, _inbox
 from ._adding_lines import Line, adding_lines
 from ._holders.walk import Stop
 
-# Processor time of one inspection, and of one look.
+# The most processor time of one inspection, and of one look.
 _MOST_S = 0.28
 _MOST_OF_LOOK_S = 0.08
 # The number of looks at the user's variables, and of looks that include those of libraries.
@@ -47,19 +48,19 @@ _RISES_BEFORE_LOOKS = 2
 _LONGEST_IMPORT_S = 60.0
 _REST_S = 0.0005
 _LONGEST_LOOK_S = 20.0
-# With at most this many allocated blocks the garbage collector can list all objects without a
-# noticeable pause.
+# With at most this many memory blocks allocated by Python, the garbage collector can list all
+# objects without a noticeable pause.
 _MOST_BLOCKS = 400_000
 # How many objects are examined in one piece.
 _PIECE = 500
-# The least size of a small object.
+# The assumed bytes of a small object.
 _SMALL_OBJECT = 48
-# Arrays and texts of at least this size count when no variable reaches them.
+# Arrays and texts that no variable reaches count only if they have at least this many bytes.
 _LARGE = 1 << 16
 # When containers explain less than these shares of the growth, the variables of libraries are
 # searched too (first share), and the garbage collector is asked (second share).
 _MOST_OF_IT, _LITTLE = 0.5, 0.2
-# Of a longer container only this many elements are read, and they stand for all.
+# Of a longer container only this many elements are read; its size is extrapolated from them.
 _MOST_ELEMENTS = 100
 _MOST_HOLDERS = 8
 _LEAST_GROWTH = 1 << 16
@@ -67,7 +68,11 @@ _LONGEST_PATH = 300
 
 
 class Grown(NamedTuple):
-    """A container, array or text that holds more memory than at the first look."""
+    """A container, array or text that holds more memory than at the first look.
+
+    ``length`` is the number of elements and ``gained`` how many of them are new. ``bytes`` is the
+    size and ``grown`` by how many bytes it has grown.
+    """
 
     phrase: str
     kind: str
@@ -79,24 +84,27 @@ class Grown(NamedTuple):
 
 
 class _Look(NamedTuple):
+    # The time (`time.monotonic()`), and the bytes of anonymous memory of the process.
     at: float
     anonymous: int
+    # By identity and kind.
     containers: dict[tuple[int, str], Any]
-    # Arrays and texts outside of containers, by their place.
+    # Bytes and place of the arrays and texts outside of containers, by the path of their place.
     single: dict[str, tuple[int, Any]]
+    # The addresses of all arrays and texts that variables reach.
     addresses: set[int]
     blocks: int
     is_complete: bool
 
 
 class Inspection:
-    """One inspection, in steps that the listener's thread takes."""
+    """One inspection, in steps that the thread calls which waits for requests."""
 
     def __init__(self, inbox: str, request: str, spent: float) -> None:
         self._inbox, self._request = inbox, request
         self._looks: list[_Look] = []
         self._with_libraries = False
-        # Processor time so far; importing this module has already taken some.
+        # Seconds of processor time so far; importing this module has already taken some.
         self._spent = spent
         # Bytes of objects that no variable reaches; None until the garbage collector was asked.
         self._unreached: int | None = None
@@ -107,7 +115,8 @@ class Inspection:
         self._rises = 0
 
     def step(self) -> float | None:
-        """Do what is due. Returns the seconds until the next step, None after the last one."""
+        """Take the next look if it is due. Returns the seconds until the next call; None when the
+        inspection has ended, and its answer is written."""
         began = time.thread_time()
         try:
             pause = self._step(began)
@@ -165,8 +174,8 @@ class Inspection:
         return _BETWEEN_READINGS_S if now - since < _LATEST_S else None
 
     def _rest_of(self, began: float) -> Callable[[], None]:
-        """The function that a search calls between its pieces: it sleeps a little, and ends the
-        search when this step has used its processor time."""
+        """The function that a look calls between its pieces. It sleeps for ``_REST_S`` seconds, and
+        ends the look when this step has used the processor time that a look may take."""
         allowed = min(_MOST_OF_LOOK_S, _MOST_S - self._spent)
 
         def rest() -> None:
@@ -217,7 +226,7 @@ class Inspection:
             _remove(self._request)
 
     def _added_at(self, one: Grown) -> Line | None:
-        """The line that adds to a container, where exactly one does."""
+        """The line that adds to a container; None unless exactly one line does."""
         if self._spent > _MOST_S:
             return None
         began = time.thread_time()
@@ -268,8 +277,8 @@ def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:
 
 def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
     """The bytes of large arrays and texts that no variable reaches, such as garbage in reference
-    cycles and elements of objects that an extension module keeps. None when there are too many
-    objects to look at."""
+    cycles and elements of objects that an extension module keeps. ``known`` has the addresses that
+    variables reach. None when there are too many objects to look at, or the time is over."""
     if sys.getallocatedblocks() > _MOST_BLOCKS:
         return None
     large: dict[int, int] = {}
@@ -277,7 +286,8 @@ def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
     try:
         while objects:
             rest()
-            # The list is given up piece by piece, so that objects the program drops can be freed.
+            # The list is shortened piece by piece, so that objects that the program drops can be
+            # freed.
             _add_large(large, objects[-_PIECE:])
             del objects[-_PIECE:]
     except Stop:
@@ -286,7 +296,8 @@ def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
 
 
 def _add_large(large: dict[int, int], objects: list[Any]) -> None:
-    """Add the large arrays and texts among some objects and what they refer to."""
+    """Add the arrays, texts and CPU tensors among some objects and among the objects that they
+    refer to. Arrays and texts are added only if they are large, tensors always."""
     array = getattr(sys.modules.get("numpy"), "ndarray", None)
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     for part in [*objects, *gc.get_referents(*objects)]:
@@ -305,8 +316,8 @@ def _add_large(large: dict[int, int], objects: list[Any]) -> None:
 
 
 def _growth(first: _Look, last: _Look) -> list[Grown]:
-    """What holds more at the last look than at the first, the largest growth first. A container
-    inside another one that grows is left out, because the outer one's bytes include it."""
+    """What holds more memory at the last look than at the first, the largest growth first. What is
+    inside a container that has grown more is left out, because the container's bytes include it."""
     found = []
     for key, one in last.containers.items():
         before = first.containers.get(key)
@@ -332,8 +343,8 @@ def _growth(first: _Look, last: _Look) -> list[Grown]:
 
 
 def _anonymous() -> int:
-    """The anonymous memory of this process: resident pages minus those of files and
-    of shared memory."""
+    """The bytes of anonymous memory of this process: its resident memory without the pages of files
+    and of shared memory."""
     with open("/proc/self/statm", "rb") as file:
         words = file.read().split()
     return (int(words[1]) - int(words[2])) * _PAGE

@@ -10,8 +10,8 @@ def leave(path: str, text: str) -> None:
     """Write a report under a temporary name and then rename it, so that a reader never sees a part
     of it.
 
-    The report of an out-of-memory error is written by Python alone: where no memory is left,
-    Python raises an error, while Rust would end the process.
+    This is written in Python and not in Rust, because it also writes the report of an out-of-memory
+    error. If no memory is left, Python raises an error, while Rust would end the process.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     # The file object writes everything or raises an error; `os.write` may write a part.

@@ -7,10 +7,11 @@ from importlib.util import find_spec
 
 
 def is_installed(name: str) -> bool:
-    """Whether a package can be imported, without importing it; one that was added to
-    ``sys.modules`` counts too.
+    """Whether a package can be imported; this does not import it. A module that a program has added
+    to ``sys.modules`` itself counts too.
 
-    A directory of that name is not enough, even if it was imported: ``wandb`` stores its runs in one.
+    A directory without ``__init__.py`` does not count, although Python can import it: ``wandb``
+    stores its runs in a directory named ``wandb``.
     """
     module = sys.modules.get(name)
     if module is not None:

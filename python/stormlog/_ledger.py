@@ -1,10 +1,10 @@
 """The ledger of a device: what uses its memory, as far as it is known.
 
-The size of the CUDA context is measured on each device just after its creation: the bytes that the
-driver reports for this process, minus what PyTorch has reserved by then. With
+The size of the CUDA context is measured on each device just after the context is created: the bytes
+that the driver reports for this process, minus what PyTorch has reserved by then. With
 ``--driver-allocations``, the allocations on the device that CUPTI reported are subtracted instead.
 The size is never computed as the rest that the other entries leave. Numbers that are not known are
-null.
+null in a recorded ledger.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ EVENT_TYPE = "memory_ledger"
 # context is complete; if there is none, the context is measured at the end of this time.
 _SOON_S = 0.15
 _BETWEEN_TRIES_S = 0.002
-# A snapshot of the allocator, for the sizes of its pools, is not taken if it may take longer.
+# The sizes of PyTorch's pools are read from a snapshot, which is not taken if it may take longer
+# than this.
 _LONGEST_SNAPSHOT_S = 0.01
-# How often the numbers are read, and by how much one of them must change to be recorded: by a share
-# of the device's memory, and at least by a number of bytes.
+# The seconds between two readings, and by how much a number must change before a new ledger is
+# recorded: by this share of the device's memory, and at least by this number of bytes.
 _READ_S = 2.0
 _NEWS_SHARE = 0.01
 _NEWS_BYTES = 32 << 20
-# A long run records less often: the next ledger follows after this share of the time so far.
+# A long run records less often: the next ledger follows after this share of the time so far, but
+# not sooner than after _FIRST_S seconds.
 _LATER_SHARE = 0.05
 _FIRST_S = 10.0
 _MOST_OTHERS = 16
@@ -42,7 +44,8 @@ _PYTORCH = "libc10_cuda"
 
 
 class Context(NamedTuple):
-    """What the CUDA context of this process takes on a device, or why that is not known."""
+    """The bytes that the CUDA context of this process takes on a device, or the reason why they are
+    not known."""
 
     bytes: int | None
     reason: str | None
@@ -74,9 +77,10 @@ def measure_context(torch: Any, index: int, unused_since: float) -> Context:
 
 
 def _known_bytes(torch: Any, index: int) -> int | None:
-    """The bytes on a device that known allocations of this process take. With
-    ``--driver-allocations`` these are the allocations of all libraries, otherwise what PyTorch has
-    reserved. None when the size of an allocation is unknown."""
+    """The bytes on a device that known allocations of this process take. If
+    ``--driver-allocations`` has followed every allocation, these are the allocations of all
+    libraries without managed memory, otherwise what PyTorch has reserved. None when the size of an
+    allocation is unknown."""
     if _core.driver_state()[0] == "on":
         held, missed = _core.driver_held()
         if not missed:
@@ -88,7 +92,8 @@ def _known_bytes(torch: Any, index: int) -> int | None:
 
 
 def _driver_number(torch: Any, index: int) -> int | None:
-    """The index by which the driver knows a device of PyTorch."""
+    """The driver's index of the device that PyTorch numbers ``index``; None when the driver does
+    not list the device."""
     try:
         uuid = str(torch.cuda.get_device_properties(index).uuid).removeprefix("GPU-")
     except Exception:
@@ -110,7 +115,7 @@ class _Reading(NamedTuple):
 
     # Used and total bytes of the device, as the driver counts them.
     shares: tuple[int, int] | None
-    # Bytes of this process, and of others by pid.
+    # Bytes of this process on the device, and those of other processes by pid.
     own: int | None
     processes: dict[int, int]
     stats: dict[str, Any]
@@ -122,7 +127,8 @@ class _Reading(NamedTuple):
         return int(self.stats[name]["all"]["current"])
 
     def sizes(self) -> dict[str, int]:
-        """The byte counts by name. When one of them changes enough, a new ledger is recorded."""
+        """The byte counts by name. When one of them has changed enough, a new ledger is
+        recorded."""
         sizes = {"reserved_bytes": self.stat("reserved_bytes")}
         if self.shares is not None:
             sizes["used_bytes"] = self.shares[0]
@@ -136,7 +142,7 @@ class _Reading(NamedTuple):
 
 
 class DeviceLedger:
-    """Records what uses the memory of one device, each time that has changed."""
+    """Records what uses the memory of one device, each time a number has changed enough."""
 
     def __init__(
         self,
@@ -154,8 +160,9 @@ class DeviceLedger:
         self._last: dict[str, int] | None = None
 
     def look(self) -> None:
-        """Read what uses the device every 2 s, and record it when it has changed. Called about once
-        a second on a thread of the recorder, which an error here does not stop."""
+        """Every 2 s, read what uses the device's memory, and record it if it has changed enough and
+        the last record is long enough ago. Called about once a second on a thread of the recorder,
+        which an error here does not stop."""
         now = time.monotonic()
         if now < self._next_read:
             return
@@ -165,7 +172,7 @@ class DeviceLedger:
                 self.record()
 
     def record(self) -> None:
-        """Record what uses the device now."""
+        """Record what uses the device's memory now."""
         now = time.monotonic()
         self._next_record = now + max(_FIRST_S, (now - self._began) * _LATER_SHARE)
         reading = self._read()
@@ -219,8 +226,9 @@ class DeviceLedger:
 
     def _private_pools(self, reading: _Reading) -> dict[str, int] | None:
         """The number of private pools (of CUDA graphs, or made by the program), and their reserved
-        and allocated bytes in total; the default pool is not counted. The time of the snapshot
-        counts against the budget of evidence windows."""
+        and allocated bytes in total; the default pool is not counted. None when these numbers
+        cannot be read in a short time. The time that the snapshot takes counts against the budget
+        of evidence windows."""
         take = getattr(self._torch._C, "_cuda_memorySnapshot", None)
         blocks = reading.stat("active") + reading.stat("inactive_split")
         began = time.monotonic()

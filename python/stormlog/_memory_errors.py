@@ -1,12 +1,12 @@
 """Reports out-of-memory errors that a program catches: ``MemoryError``, and the errors of PyTorch's
 CPU allocator and of JAX.
 
-PyTorch itself reports failed allocations on devices, and hooks report exceptions that end a
-process. An exception that the program catches can only be seen when it is raised, through
+Failed allocations of PyTorch on devices, and exceptions that end a process, are reported elsewhere
+(``_oom_hooks``). An exception that the program catches can only be seen when it is raised, through
 ``sys.monitoring`` (Python 3.12 and later). The interpreter then calls back for every exception, so
-the callback is written in Rust and checks only the type. An error on a device goes to the tracker
-of the device, an error of host memory as a file to the inbox of the run. JAX's errors on a CPU are
-errors of host memory.
+the callback is written in Rust to be fast. An error on a device is reported to the tracker of the
+device. An error of host memory is written to a file in the inbox of the run. JAX's errors on a CPU
+are errors of host memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _LONGEST_MESSAGE = 4000
 
 
 def watch(inbox: Path) -> None:
-    """Report every out-of-memory error from now on, if this version of Python supports it."""
+    """Report the out-of-memory errors that are raised from now on, if this version of Python has
+    ``sys.monitoring`` and a tool id is free."""
     monitoring: Any = getattr(sys, "monitoring", None)
     # A forked child has inherited the parent's registration.
     if monitoring is None or any(monitoring.get_tool(tool) == _NAME for tool in _TOOLS):
@@ -45,7 +46,7 @@ def watch(inbox: Path) -> None:
 
 
 class _Reports:
-    """Reports the first out-of-memory errors of this process, each once."""
+    """Reports the first eight out-of-memory errors of this process, each once."""
 
     def __init__(self, inbox: Path) -> None:
         self._inbox = inbox

@@ -1,4 +1,5 @@
-"""Tables for notebooks. Everything in them is escaped; nothing from a file becomes markup."""
+"""Makes HTML tables for notebooks. All texts in them are escaped, so no text of a file becomes
+markup."""
 
 from __future__ import annotations
 
@@ -7,18 +8,19 @@ from html import escape
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of texts; empty when there are no rows."""
+    """An HTML table of texts; an empty string when there are no rows."""
     body = "".join(_row("td", row) for row in rows)
     return f"<table><thead>{_row('th', headings)}</thead><tbody>{body}</tbody></table>" if body else ""
 
 
 def page(headline: str, *parts: str) -> str:
-    """HTML with a headline and, below it, the given parts, which are HTML already."""
+    """HTML with a headline and, below it, the given parts. The parts must be HTML; they are not
+    escaped."""
     return f"<div><p><strong>{escape(headline)}</strong></p>{''.join(parts)}</div>"
 
 
 def heading(text: str) -> str:
-    """A heading between tables."""
+    """A heading between tables, as HTML."""
     return f"<p>{escape(text)}</p>"
 
 
@@ -27,7 +29,8 @@ def _row(tag: str, cells: Sequence[object]) -> str:
 
 
 def amount(value: float | None, unit: str = "bytes") -> str:
-    """``1.50 GiB`` or ``3.00 MiB/min``; an unknown value is written as unknown."""
+    """A number of bytes as text, such as ``1.50 GiB``; None becomes ``unknown``. With the unit
+    ``bytes_per_s``, the value is a rate per second and is shown per minute, as ``3.00 MiB/min``."""
     if value is None:
         return "unknown"
     if unit == "bytes_per_s":

@@ -1,4 +1,4 @@
-"""Writes the bundle of an out-of-memory error: the part that all trackers share."""
+"""The part of writing OOM bundles that all trackers of devices share."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ExceptionFacts = tuple[str, str, str]
 
 logger = logging.getLogger("stormlog.oom_flight_recorder")
 
-# What is known of a request that failed: the numbers as PyTorch's observer gives them, and the
-# cause as `_oom_cause` finds it.
+# What is known of a request for memory that failed: the numbers that PyTorch's observer reports,
+# and the cause that `_oom_cause` finds.
 _REQUEST = ("requested_bytes", "limit_bytes", "free_bytes", "cause")
 
 
@@ -42,15 +42,15 @@ class BundlingTracker(RecordedTracker, ABC):
     backend: str
     total_memory: int | None
     last_oom_dump_path: str | None = None
-    # Whether the path of each bundle is logged.
+    # Whether the path of each new bundle is logged.
     _announces_bundles = True
     _oom_flight_recorder: OOMFlightRecorder
 
     def _set_up_bundles(
         self, *, enabled: bool, dump_dir: str, buffer_size: int, max_dumps: int, max_total_mb: int
     ) -> int | None:
-        """Set up the bundles. Returns how many events the recorder must keep for one; None when
-        bundles are off."""
+        """Set up the writing of bundles. Returns how many events the recorder must keep for a
+        bundle; None when no bundles are written."""
         self._oom_flight_recorder = OOMFlightRecorder(
             OOMFlightRecorderConfig(
                 enabled=enabled,
@@ -84,7 +84,8 @@ class BundlingTracker(RecordedTracker, ABC):
         context: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> str | None:
-        """Write a bundle when the exception is an out-of-memory error, and return its directory."""
+        """Write a bundle if the exception is an out-of-memory error and bundles are enabled.
+        Returns the directory of the bundle; None when none is written."""
         reason = oom_reason(exc)
         if reason is None or not self._oom_flight_recorder.config.enabled:
             return None
@@ -95,11 +96,12 @@ class BundlingTracker(RecordedTracker, ABC):
     def capture_oom(
         self, context: str = "runtime", metadata: dict[str, Any] | None = None
     ) -> Iterator[None]:
-        """A block whose out-of-memory errors write a bundle; they are still raised."""
+        """A context manager that writes a bundle for an out-of-memory error in its ``with`` block.
+        The exception is still raised."""
         try:
             yield
         except Exception as error:
-            # Whatever happens to the bundle, the program gets its own exception.
+            # Even if the bundle cannot be written, the program must get its own exception.
             try:
                 self.handle_exception(error, context=context, metadata=metadata)
             except Exception as failure:
@@ -156,12 +158,13 @@ class BundlingTracker(RecordedTracker, ABC):
         if self._announces_bundles:
             announce(path)
         self._complete_bundle(path)
-        # The events that led here should not wait for the next flush of a dying process.
+        # The process may end before the next regular flush, so the events are flushed now.
         core.flush(0.5)
         return path
 
     def _facts_of(self, error: BaseException) -> dict[str, Any]:
-        """What the exception alone shows, when PyTorch's observer has not reported the error."""
+        """The requested bytes and the cause, from the exception alone. Used when PyTorch's observer
+        has not reported the error."""
         facts: dict[str, Any] = {}
         requested = _core.requested_bytes(str(error))
         if requested is not None:
@@ -173,11 +176,12 @@ class BundlingTracker(RecordedTracker, ABC):
         return facts
 
     def _device_name(self) -> str | None:
-        """The device that is tracked, "cuda:0" or "jax:0"; None for the host's memory."""
+        """The name of the tracked device, such as "cuda:0" or "jax:0"; None for host memory."""
         return None
 
     def _complete_bundle(self, path: str) -> None:
-        """Add files that only this kind of tracker can write; a bundle is complete without them."""
+        """Add files to a bundle that only this kind of tracker can write. A bundle without these
+        files is complete."""
 
     @abstractmethod
     def get_statistics(self) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""Why memory ran out: the line of the user's code, the operation that failed, and what held the
-memory at that moment.
+"""Finds why memory ran out: the line of the user's code, the operation that failed, and what held
+the memory at that moment.
 
-PyTorch's observer calls this on the allocating thread before the exception is raised, when the
-activations are still there. Other errors are inspected by their tracebacks. An inspection takes at
-most two seconds, allocates no device memory, keeps no frame and no tensor, and never raises.
+For a failed allocation of PyTorch, the inspection runs on the allocating thread before the
+exception is raised, when the activations are still in memory. For other errors, it reads the
+traceback of the exception. An inspection takes at most two seconds, allocates no device memory,
+keeps no frame and no tensor alive, and raises no error.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from ._torch import loaded_torch
 
 # The search gets less than the two seconds of an inspection: it checks the time only now and then.
 _SEARCH_S = 1.5
-# A program that tries again with a smaller batch runs out of memory many times; from the fourth
-# time within a minute on only the line is named.
+# A program that tries again with a smaller batch runs out of memory many times. From the fourth
+# time within a minute on, only the line and the operation are named, and no holders are searched
+# for.
 _MOST_SEARCHES, _WITHIN_S = 3, 60.0
 _MOST_HOLDERS = 12
 _MOST_CALLS = 16
 _LONGEST_SOURCE = 160
 _LONGEST_OPERATION = 80
-# PyTorch's allocator gives out multiples of this.
+# PyTorch's allocator rounds the size of each allocation up to a multiple of this.
 _BLOCK_BYTES = 512
-# The search ends when this share of the allocated bytes has names.
+# The search ends when it has found holders for this share of the allocated bytes.
 _ENOUGH = 0.995
 # The function of PyTorch in which a thread waits for the backward pass, which runs on other
 # threads.
@@ -48,7 +50,8 @@ _lock = threading.Lock()
 
 
 def of_allocation(device: str) -> dict[str, Any]:
-    """The cause of a failed allocation on a device ("cuda:0"), seen from the allocating thread."""
+    """The cause of a failed allocation on a device (such as "cuda:0"). Must be called on the
+    allocating thread."""
     cause = _place(_calls_of_thread())
     try:
         cause.update(_held_on_device(device, None))
@@ -58,9 +61,9 @@ def of_allocation(device: str) -> dict[str, Any]:
 
 
 def of_exception(error: BaseException, device: str | None = None) -> dict[str, Any]:
-    """The cause of an out-of-memory error of a device ("cuda:0", "jax:0"); without ``device``, of
-    host memory. Called on the thread that raised the error, or when the error has ended the
-    process."""
+    """The cause of an out-of-memory error of a device (such as "cuda:0" or "jax:0"); without
+    ``device``, of host memory. Called on the thread that raised the error, or when the error ends
+    the process."""
     trace = error.__traceback__
     cause = _place(_calls_of_exception(trace))
     try:
@@ -72,7 +75,8 @@ def of_exception(error: BaseException, device: str | None = None) -> dict[str, A
 
 
 class _Call(NamedTuple):
-    """A call: its code, the line, and the instruction that was last executed."""
+    """A call of a function: its code, and the line and the instruction (byte offset) that it
+    executed last."""
 
     code: CodeType
     line: int
@@ -84,7 +88,7 @@ class _Call(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the function with its class."""
+        """The name of the function, with that of its class (the latter since Python 3.11)."""
         name: str = getattr(self.code, "co_qualname", self.code.co_name)
         return name.rpartition("<locals>.")[2]
 
@@ -110,8 +114,9 @@ def _calls_of_exception(trace: TracebackType | None) -> list[_Call]:
 
 
 def _with_backward(calls: list[_Call]) -> list[_Call]:
-    """The calls of a thread. A backward pass runs on threads of its own; the calls of such a thread
-    are followed by those of the thread that waits for the backward pass."""
+    """The given calls of this thread, completed if it runs a backward pass. A backward pass runs on
+    threads of its own. The calls of such a thread are followed by the calls of the thread that
+    waits for the backward pass."""
     if any(roots.is_users(call.file) for call in calls) and not _is_backward(calls):
         return calls
     own = threading.get_ident()
@@ -148,8 +153,11 @@ def _place(calls: list[_Call]) -> dict[str, Any]:
 
 
 def _operation(calls: list[_Call], users: list[_Call]) -> str | None:
-    """The function that requested the memory: the innermost function, if it belongs to a library.
-    If the user's line called compiled code or JAX, it is the function that this line called."""
+    """The name of the operation that requested the memory; ``backward`` for a backward pass.
+
+    It is the innermost function, if that belongs to a library. If the user's line called compiled
+    code or JAX, it is the function that this line called. None when the operation is unknown.
+    """
     if _is_backward(calls):
         return "backward"
     if not users:
@@ -250,7 +258,7 @@ def _held_on_device(device: str, trace: TracebackType | None) -> dict[str, Any]:
 
 
 def _largest(held: list[_holders.Holder], group: _holders.Group) -> str | None:
-    """The path of the largest storage of a group."""
+    """The path to the largest storage of a group of holders."""
     own = [one for one in held if (one.container or one.place) == group.place]
     own = [one for one in own if one.category == group.category]
     largest = max(own, key=lambda one: one.bytes, default=None)
@@ -287,7 +295,7 @@ def _held_on_host(trace: TracebackType | None) -> dict[str, Any]:
 
 
 def _is_inside(place: _holders.Place, found: dict[str, Any]) -> bool:
-    """Whether the place is inside another place that ``found`` contains."""
+    """Whether the place is an element or attribute of another place that ``found`` contains."""
     name = place.name
     for end in range(len(name) - 1, 0, -1):
         if name[end] in "[." and str(place._replace(name=name[:end])) in found:

@@ -1,9 +1,10 @@
 """Notices out-of-memory errors without a change to the user's code.
 
-PyTorch calls an observer on the allocating thread before the exception is raised, so the
-bundle is complete before the process can end. Errors of JAX are reported when they are raised, if
-this version of Python can show raised exceptions (``_memory_errors``). The hooks for uncaught
-exceptions report all others.
+PyTorch calls a function of this module (an observer) on the allocating thread before the exception
+is raised, so the bundle is complete before the process can end. Errors of JAX are reported when
+they are raised, if this version of Python allows that (``_memory_errors``). Other errors are
+reported only if the program does not catch them, by ``sys.excepthook`` and
+``threading.excepthook``.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ logger = logging.getLogger("stormlog.oom_flight_recorder")
 
 
 class Watcher(Protocol):
-    """A tracker that wants to know when memory runs out."""
+    """A tracker that is notified when memory runs out."""
 
-    # The runtime whose device is tracked.
+    # The runtime whose device is tracked, such as "cuda" or "jax".
     backend: str
 
     def handle_exception(self, error: BaseException, /, *, context: str) -> object: ...
@@ -37,8 +38,8 @@ _watching: weakref.WeakSet[Watcher] = weakref.WeakSet()
 _lock = threading.Lock()
 _observes_torch = False
 _hooks_exceptions = False
-# Ids and texts of the last errors that a tracker has handled. The errors themselves would keep their
-# frames and all variables alive.
+# Ids and texts of the last errors that a tracker has handled. The errors themselves are not kept,
+# because they would keep their frames and all variables alive.
 _handled: deque[tuple[int, str]] = deque(maxlen=16)
 
 
@@ -93,7 +94,7 @@ def _hook_exceptions() -> None:
 
 def _on_torch_oom(device: int, requested: int, limit: int, free: int) -> None:
     for tracker in list(_watching):
-        # Whatever happens here, the program must get its own exception and no other.
+        # Even if this fails, the program must get its own exception and no other.
         try:
             tracker._on_allocator_oom(device, requested, limit, free)
         except Exception as error:
@@ -110,12 +111,13 @@ def on_raised(error: BaseException) -> bool:
 
 
 def note_handled(error: BaseException) -> None:
-    """Remember that an error is recorded; it is not reported again when it ends the process."""
+    """Remember that an error is recorded, so that it is not reported again when it ends the
+    process."""
     _handled.append((id(error), str(error)))
 
 
 def _on_uncaught(error: BaseException | None) -> None:
-    # Whatever happens here, the hooks that print the error must run.
+    # Even if this fails, the hooks that print the error must run.
     try:
         if error is not None and (id(error), str(error)) not in _handled:
             _report(error, "uncaught exception", _concerned(error))
@@ -124,13 +126,14 @@ def _on_uncaught(error: BaseException | None) -> None:
 
 
 def _concerned(error: BaseException) -> list[Watcher]:
-    """The trackers whose device an uncaught error can be about."""
+    """The trackers of the devices on which an uncaught error may have happened."""
     of_jax = [tracker for tracker in list(_watching) if tracker.backend == "jax"]
     others = [tracker for tracker in list(_watching) if tracker.backend != "jax"]
     framework = _framework(error)
     if framework == "jax" or (framework is None and not others):
         return of_jax
-    # PyTorch's observer knows the device; without it, the device is probably the current one.
+    # PyTorch's observer reports the device. For an error that it has not reported, the device is
+    # probably the current one.
     announced = [tracker for tracker in others if tracker._has_announced(error)]
     return announced or [one for one in others if one._is_on_current_device()] or others
 

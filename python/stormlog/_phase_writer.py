@@ -1,4 +1,4 @@
-"""Records when phases begin and end, and keeps the stacks of open phases."""
+"""Makes the events for the beginning and the end of phases, and keeps the stacks of open phases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PhaseToken:
 
 @dataclass(frozen=True)
 class PhaseBoundary:
-    """The start or the end of a phase, as an event."""
+    """The content of the event for the beginning or the end of a phase."""
 
     event_type: str
     context: str
@@ -51,7 +51,7 @@ class PhaseBoundary:
 
 
 class PhaseHandle:
-    """An open phase; close it, or use it in a ``with`` statement."""
+    """An open phase. ``close`` ends it, and so does the end of a ``with`` block with the handle."""
 
     def __init__(
         self,
@@ -69,16 +69,16 @@ class PhaseHandle:
 
     @property
     def phase_path(self) -> str:
-        """The names from the outermost phase to this one."""
+        """The names of the phases from the outermost to this one, joined with `` / ``."""
         return " / ".join(self.path)
 
     @property
     def closed(self) -> bool:
-        """Whether the phase has been left."""
+        """Whether the phase has ended through this handle."""
         return self._closed
 
     def close(self) -> Any:
-        """Leave the phase. A second call does nothing."""
+        """End the phase. A second call does nothing."""
         if self._closed:
             return None
         result = self._close_callback()
@@ -93,14 +93,14 @@ class PhaseHandle:
 
 
 class PhaseRecorder:
-    """Stacks of open phases, one per session, rank and thread."""
+    """Keeps a stack of open phases for each session, rank and thread, and makes their events."""
 
     def __init__(self) -> None:
         self._stacks = _core.PhaseStacks()
         self._attributes: dict[str, dict[str, Any]] = {}
 
     def reset(self) -> None:
-        """Forget all open phases."""
+        """Forget all open phases, without events for their ends."""
         self._stacks.reset()
         self._attributes.clear()
 
@@ -112,7 +112,7 @@ class PhaseRecorder:
         name: str,
         attrs: Mapping[str, Any] | None = None,
     ) -> tuple[PhaseToken, PhaseBoundary]:
-        """Begin a phase on this thread."""
+        """Begin a phase on this thread. Returns the token that ends it, and the event."""
         attributes = dict(attrs or {})
         thread = threading.current_thread()
         thread_id = threading.get_ident()
@@ -132,11 +132,11 @@ class PhaseRecorder:
         name: str,
         metadata: Mapping[str, Any] | None = None,
     ) -> PhaseBoundary:
-        """Begin a phase on this thread."""
+        """Begin a phase on this thread. Returns the event; its ``scope_id`` ends the phase."""
         return self.enter(session_id=session_id, rank=rank, name=name, attrs=metadata)[1]
 
     def exit(self, token: PhaseToken) -> PhaseBoundary:
-        """End a phase. It must be the innermost one of this thread."""
+        """End a phase and return the event. It must be the innermost open phase of this thread."""
         return self.exit_phase(
             session_id=token.session_id,
             rank=token.rank,
@@ -147,7 +147,8 @@ class PhaseRecorder:
     def exit_phase(
         self, *, session_id: str, rank: int, scope_id: str, thread_id: int
     ) -> PhaseBoundary:
-        """End the phase with the id ``scope_id``, which the given thread began."""
+        """End the phase with the id ``scope_id`` and return the event. It must be the innermost
+        open phase of the given thread."""
         fields = self._stacks.exit((str(session_id), str(rank)), scope_id, thread_id)
         return self._boundary(fields, self._attributes.pop(scope_id, {}))
 

@@ -1,4 +1,8 @@
-"""Finds what to plot in the objects of callers: profilers, trackers, events, sessions, paths."""
+"""Converts what callers pass to plot functions (profilers' results and snapshots, trackers, events,
+sessions, paths) into data to draw.
+
+A snapshot here is a profiler's reading of the memory at one moment, not PyTorch's record.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 class Point(NamedTuple):
-    """A sample of a profiler."""
+    """The memory in use at one moment, in bytes, as a profiler measured it."""
 
     time_ns: int
     allocated: int
@@ -25,7 +29,7 @@ class Point(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a profiled function."""
+    """A call of a profiled function, with its memory in bytes."""
 
     name: str
     seconds: float
@@ -46,14 +50,15 @@ def is_paths(source: Any) -> bool:
 
 
 def paths_of(source: Any) -> list[Path]:
-    """The path, or the paths."""
+    """The path or the paths, as a list."""
     return [Path(source)] if isinstance(source, (str, PathLike)) else [Path(p) for p in source]
 
 
 def events_of(source: Any) -> _core.EventRows | None:
     """The events of a tracker, of a session, of several sessions, or of a list of events.
 
-    ``None`` when the source contains something else.
+    ``None`` when the source is something else. An empty list, or a tracker without events, also
+    gives ``None``.
     """
     if source is None or isinstance(source, (str, bytes, PathLike)):
         return None
@@ -87,7 +92,7 @@ def _is_telemetry(entry: Any) -> bool:
 
 
 def _record_of_tracking(event: Any) -> dict[str, Any]:
-    """A tracker's event as a record. Missing values stay unknown."""
+    """A tracker's event as a record. Counters that the event lacks stay unknown (None)."""
     host_memory = event.device_id < 0 or getattr(event, "backend", "") == "cpu"
     used = getattr(event, "device_used", None)
     return {
@@ -118,8 +123,8 @@ def _record_of_tracking(event: Any) -> dict[str, Any]:
 
 
 def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
-    """One point for each snapshot, and two for each result: before and after the measured call. The
-    points are in order of time."""
+    """One point for each snapshot, and one for each snapshot in a result: the memory before and the
+    memory after the measured call. The points are in order of time."""
     points = [_point(snapshot, "") for snapshot in snapshots]
     for result in results:
         name = _field(result, "function_name", "name") or ""
@@ -132,7 +137,8 @@ def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
 
 def _point(snapshot: Any, operation: str) -> Point:
     try:
-        # Converted directly, because there may be hundreds of thousands of them.
+        # The attributes are read directly, without `_field`, because this is faster and there may
+        # be hundreds of thousands of snapshots.
         return Point(
             int(snapshot.timestamp * _NANOSECONDS),
             int(snapshot.allocated_memory),
@@ -155,7 +161,7 @@ def _point_of_other_names(snapshot: Any, operation: str) -> Point:
 
 
 def calls_of(results: Iterable[Any]) -> list[Call]:
-    """The calls in results."""
+    """One call for each result of a profiler."""
     calls = []
     for result in results:
         change = int(_field(result, "memory_diff") or 0)
@@ -174,7 +180,8 @@ def calls_of(results: Iterable[Any]) -> list[Call]:
 
 
 def _field(entry: Any, *names: str) -> Any:
-    """The value of the first of these names that the entry has, as a key or an attribute."""
+    """The value of the first of these names that the entry has, as a key or an attribute, and that
+    is not None."""
     for name in names:
         value = entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
         if value is not None:

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 
 class ReadOnlyDict(dict[str, Any]):
-    """A dictionary that rejects changes. Unlike a proxy it can be pickled, copied and written as
-    JSON."""
+    """A dictionary that rejects changes. Unlike ``types.MappingProxyType`` it can be pickled,
+    copied and written as JSON."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(f"{type(self).__name__!r} object does not support changes")
@@ -21,7 +21,8 @@ class ReadOnlyDict(dict[str, Any]):
 
 
 def freeze(value: Any) -> Any:
-    """The value with read-only mappings, their keys as text, and lists as tuples."""
+    """A read-only copy of the value: mappings become ``ReadOnlyDict`` with text keys, and lists
+    become tuples, at every depth."""
     if isinstance(value, Mapping):
         return ReadOnlyDict({str(key): freeze(item) for key, item in value.items()})
     if isinstance(value, (list, tuple)):
@@ -30,7 +31,8 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The value as plain dictionaries and lists."""
+    """A copy of the value in which mappings are plain dictionaries with text keys, and lists and
+    tuples are lists, at every depth."""
     if isinstance(value, Mapping):
         return {str(key): thaw(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

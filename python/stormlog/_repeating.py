@@ -8,12 +8,12 @@ from collections.abc import Callable
 from ._signals import left_to_the_program
 from .errors import InvalidValueError
 
-# A step that hangs must not block the program.
+# How long `stop` waits for the current call: a call that hangs must not block the program.
 _LONGEST_WAIT_S = 5.0
 
 
 class Repeating:
-    """Calls a function at once and then at an interval, between start and stop."""
+    """Calls a function at once and then at an interval, from ``start`` until ``stop``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -25,7 +25,8 @@ class Repeating:
         return self._running is not None
 
     def start(self, step: Callable[[], object], interval: float) -> None:
-        """Start to call ``step``, every ``interval`` seconds. Does nothing when already started."""
+        """Call ``step`` now and after each pause of ``interval`` seconds, on a separate thread.
+        Does nothing when already started."""
         if not interval > 0:
             raise InvalidValueError("interval must be > 0")
         if self._running is not None:
@@ -43,7 +44,8 @@ class Repeating:
         self._running = (thread, stop)
 
     def stop(self) -> None:
-        """Stop after the current step."""
+        """Stop calling the function. Waits up to 5 s for the end of a call in progress, unless the
+        function itself calls ``stop``."""
         if self._running is None:
             return
         thread, stop = self._running

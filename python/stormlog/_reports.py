@@ -36,14 +36,14 @@ _MOST_RECOMMENDATIONS = 10
 
 
 def gap_finding_to_dict(finding: GapFinding) -> dict[str, Any]:
-    """The finding as reports contain it."""
+    """The finding as a dictionary, in the form in which reports contain it."""
     fields = asdict(finding)
     fields["phase_attribution"] = phase_attribution_to_payload(finding.phase_attribution)
     return fields
 
 
 def collective_to_dict(result: CollectiveAttributionResult) -> dict[str, Any]:
-    """The attribution as reports contain it."""
+    """The attribution as a dictionary, in the form in which reports contain it."""
     fields = asdict(result)
     fields["phase_attribution"] = phase_attribution_to_payload(result.phase_attribution)
     return fields
@@ -52,7 +52,8 @@ def collective_to_dict(result: CollectiveAttributionResult) -> dict[str, Any]:
 def recommendations(
     patterns: list[MemoryPattern], insights: list[PerformanceInsight]
 ) -> list[dict[str, Any]]:
-    """What to do first: critical patterns, insights with high impact, warnings."""
+    """At most ten recommendations, the most important first: those of critical patterns, then of
+    insights with high impact, then of patterns that are warnings."""
     critical = [_from_pattern(p, "high") for p in patterns if p.severity == "critical"]
     high = [
         {

@@ -1,7 +1,7 @@
 """The recorder that ``stormlog run`` starts inside a Python program that uses a framework.
 
 Every device on which the process holds memory gets its own session. Host memory is not read here:
-the ``stormlog run`` that started the program reads the host memory of all its processes.
+the process of ``stormlog run`` reads the host memory of all processes of the program.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _LAUNCHERS = (
     "deepspeed",
     "accelerate",
 )
-# How often devices are looked for: every _LOOK_SELDOM_S when a device is in use. Until then, every
-# _LOOK_SOON_S in the _SOON_FOR_S after a context was created, otherwise every _LOOK_OFTEN_S. Each
-# look holds the interpreter for 20 µs per device.
+# The seconds between two looks for devices in use: _LOOK_SELDOM_S once a device is in use. Until
+# then, _LOOK_SOON_S in the _SOON_FOR_S seconds after a context was created, otherwise
+# _LOOK_OFTEN_S. Each look holds the interpreter lock for 20 µs per device.
 _LOOK_OFTEN_S = 0.1
 _LOOK_SOON_S, _SOON_FOR_S = 0.02, 3.0
 _LOOK_SELDOM_S = 1.0
-# How often the driver is asked for new contexts after CUDA has started, so that each context is
-# measured just after its creation. Asking takes a microsecond per device and does not hold the
-# interpreter. After some time without a new context the driver is asked only with each look, so
-# that a long run is not disturbed.
+# The driver is asked for new contexts after CUDA has started, so that each context is measured just
+# after its creation: every _ASK_SOON_S seconds at first, later every _ASK_S. Asking takes a
+# microsecond per device and does not hold the interpreter lock. After _ASK_FOR_S seconds without a
+# new context the driver is asked only with each look, so that a long run is not disturbed.
 _ASK_SOON_S, _ASK_S, _ASK_FOR_S = 0.002, 0.02, 60.0
 # Set by ``stormlog diagnose --native-history``: where to write the files, and how many entries to
 # record.
@@ -59,8 +59,8 @@ def _warn(text: str) -> None:
 
 
 class _Quiet:
-    """What the trackers of ``stormlog run`` have in common: the program did not ask for them, so its
-    log and standard error contain nothing of theirs but failures."""
+    """What the trackers of ``stormlog run`` have in common. The program did not start them, so they
+    write only failures to its standard error, and nothing else to its log or standard error."""
 
     session_source = "stormlog.run"
     _samples_only = True
@@ -133,7 +133,7 @@ def _program() -> str | None:
 
 
 class _Recording:
-    """The devices of one process."""
+    """Records the devices of one process."""
 
     def __init__(self, root: Path, inbox: Path, interval: float) -> None:
         self._root, self._inbox, self._interval = root, inbox, interval
@@ -144,12 +144,13 @@ class _Recording:
         self._wakes = threading.Event()
         self._cuda_since: float | None = None
         self._contexts: dict[int, _ledger.Context] = {}
-        # The last time at which there was no new context, and the time of the newest context.
+        # When it was last known that no new context existed, and when the newest context was found
+        # (`time.monotonic()`).
         self._none_until = self._newest = 0.0
         os.register_at_fork(after_in_child=self._after_fork)
 
     def begin(self) -> None:
-        """Start looking for devices in use."""
+        """Start the thread that looks for devices in use and records them."""
         if _wants_history():
             from . import _run_history
 
@@ -175,7 +176,7 @@ class _Recording:
 
     def _cuda_starts(self) -> None:
         """Called on the thread that is about to start CUDA."""
-        # Another library may have used CUDA before, and allocated.
+        # Another library may have created a context before, and may have allocated memory in it.
         earlier, _ = _core.wait_for_contexts([], _ASK_S, 0.0)
         reason = "it existed before PyTorch started CUDA"
         self._contexts.update((index, _ledger.Context(None, reason)) for index in earlier)
@@ -191,7 +192,8 @@ class _Recording:
                 _warn(f"the driver's allocations are not attributed: {reason}")
 
     def _pause(self) -> None:
-        """Wait until it is time to look for devices in use again."""
+        """Wait until it is time to look for devices in use again. Meanwhile, measure the contexts
+        that are created."""
         if self._cuda_since is None:
             # Woken once, when CUDA starts.
             self._wakes.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S)
@@ -250,7 +252,8 @@ class _Recording:
         if self.trackers:
             directory = directory / f"gpu-{index}"
         options: dict[str, Any] = {}
-        # Only the first CUDA device gets a history; a device without one is still recorded.
+        # The history is recorded only if the first device of the process is a CUDA device whose
+        # PyTorch supports a history. Without it, samples are recorded as usual.
         is_first = framework == "cuda" and not self.trackers
         if _wants_history() and is_first and _cuda_history.is_supported():
             options["enable_native_cuda_history"] = True
@@ -292,8 +295,8 @@ class _Recording:
             budget,
         )
         self._ledgers.append(ledger)
-        # Functions at exit run in reverse order: this one before that of the tracker, which was
-        # registered earlier and ends the session.
+        # Functions at exit run in reverse order. So this one runs before that of the tracker, which
+        # was registered earlier and ends the session.
         atexit.register(self._close_ledger, ledger, os.getpid())
 
     def _close_ledger(self, ledger: _ledger.DeviceLedger, pid: int) -> None:
@@ -331,20 +334,22 @@ class _Recording:
             with open(path, "x") as file:
                 file.write(this)
         except FileExistsError:
-            # A process that replaced its program by another one is still the same process.
+            # This process may have claimed the name itself, before it replaced its program by
+            # another one (``exec``).
             return path.read_text() == this
         except OSError:
             return False
         return True
 
     def _mark(self, kind: str) -> None:
-        """Leave a file that shows ``stormlog run`` what this process records itself."""
-        # The command may have ended, and its inbox with it.
+        """Leave an empty file in the inbox that shows ``stormlog run`` what kind of resource this
+        process records itself."""
+        # `stormlog run` may have ended and deleted its inbox.
         with suppress(OSError):
             (self._inbox / f"{kind}-{os.getpid()}").touch()
 
     def phase(self, name: str) -> Callable[[], None]:
-        """Begin a phase in every session; call the result to end it."""
+        """Begin a phase in the session of every device. The returned function ends it."""
         handles = [tracker.enter_phase(name) for tracker in list(self.trackers.values())]
 
         def leave() -> None:
@@ -355,7 +360,8 @@ class _Recording:
 
 
 def _identity() -> dict[str, Any]:
-    """Job id, rank, local rank and world size of this process, by the rule of ``stormlog run``."""
+    """Job id, rank, local rank and world size of this process, from the same environment variables
+    that ``stormlog run`` reads."""
     return _core.recorded_identity(dict(os.environ))
 
 
@@ -364,7 +370,7 @@ def _wants_history() -> bool:
 
 
 def _torch_devices() -> list[int]:
-    """The CUDA devices on which PyTorch holds memory. This does not start CUDA."""
+    """The indices of the CUDA devices on which PyTorch holds memory. This does not start CUDA."""
     torch: Any = loaded_torch()
     try:
         if torch is None or not torch.cuda.is_initialized():
@@ -382,8 +388,8 @@ def _torch_devices() -> list[int]:
 
 
 def _jax_devices() -> list[int]:
-    """The accelerators that JAX has started and counts memory for. This starts no backend of
-    JAX."""
+    """The indices of the devices of this process for which JAX counts memory. Empty until the
+    program has started a backend of JAX; this function starts none."""
     jax: Any = sys.modules.get("jax")
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
     try:

@@ -1,4 +1,4 @@
-"""Evidence windows of the devices that ``stormlog run`` records."""
+"""Opens evidence windows on the devices that ``stormlog run`` records."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ._evidence import Windows, budget, requests
 from ._torch import loaded_torch
 
 EVENT_TYPE = "memory_evidence"
-# For tests: the seconds between searches that open windows even if memory does not grow, and how
-# many seconds of each minute the windows may then take.
+# For tests: this variable sets the seconds between searches that open windows even if memory does
+# not grow. The limit below is how many seconds of each minute the windows may then take.
 FORCED_EVERY = "STORMLOG_EVIDENCE_EVERY"
 _FORCED_LIMIT_S = 30.0
 
 
 def of_tracker(index: int, tracker: Any, shared: budget.Budget) -> DeviceEvidence | None:
-    """The windows of a device that a tracker records; None when PyTorch lacks the functions for
-    them. The device's ledger uses the same budget."""
+    """The evidence windows of a device that a tracker records. None when PyTorch lacks the
+    functions for them, or the recorder has no step hook. The device's ledger uses the same
+    budget."""
     core: _core.Recorder = tracker._owner.core
     torch: Any = loaded_torch()
     needed = ("_cuda_memorySnapshot", "_cuda_memoryStats", "_cuda_isHistoryEnabled")
@@ -32,7 +33,7 @@ def of_tracker(index: int, tracker: Any, shared: budget.Budget) -> DeviceEvidenc
 
 
 class DeviceEvidence:
-    """The windows of one device, and requests for them."""
+    """The evidence windows of one device, and the requests for them (``stormlog evidence``)."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Records the allocator's history in a program that ``stormlog diagnose --native-history`` runs.
+"""Records the history of PyTorch's CUDA allocator in a program that
+``stormlog diagnose --native-history`` runs.
 
 The history is switched on when PyTorch starts CUDA, before the first tensor exists. It is written
 when the program ends. In a program without CUDA nothing is recorded, and CUDA is not started.
@@ -26,8 +27,8 @@ _LOOK_FOR_TORCH_S = 0.02
 
 
 def begin(folder: Path, entries: int, used_device: Callable[[], int | None]) -> None:
-    """Record the history, at most ``entries`` entries, and write its files to a folder when the
-    program ends."""
+    """Record the history, at most ``entries`` entries, and write its files to ``folder`` when the
+    program ends. ``used_device`` returns the index of the device to describe in these files."""
     _History(folder, entries, used_device).begin()
 
 
@@ -51,7 +52,7 @@ class _History:
             if call is None:
                 continue
             try:
-                # Called at once if CUDA is already running.
+                # PyTorch calls `_switch_on` when it starts CUDA, or at once if CUDA is running.
                 call(self._switch_on)
             except Exception:
                 # The module is still being imported.
@@ -59,7 +60,7 @@ class _History:
             return
 
     def _switch_on(self) -> None:
-        # This runs on a thread of the program, which must not notice it.
+        # This runs on a thread of the program, which no error here may reach.
         try:
             if os.getpid() == self._pid:
                 _cuda_history.switch_on(self._entries)
@@ -74,7 +75,7 @@ class _History:
             capture_cuda_snapshot_artifacts(
                 self._folder,
                 device=self._used_device(),
-                # The program may have stopped it.
+                # The program may have switched the history off.
                 history_recorded=_cuda_history.is_on(require_torch()),
                 skip_gc=True,
             )
@@ -83,7 +84,7 @@ class _History:
 
 
 def _warn(words: str) -> None:
-    # The program may have closed the stream, and PyTorch gives up CUDA when a call at its start
-    # fails.
+    # Writing may fail, because the program may have closed the stream. The error must not reach
+    # PyTorch, which gives up CUDA when a call during the start of CUDA fails.
     with suppress(Exception):
         sys.stderr.write(f"stormlog: {words}\n")

@@ -2,8 +2,8 @@
 call of a method of Hugging Face's Trainer, Lightning or Accelerate that trains, evaluates, predicts
 or saves a checkpoint.
 
-A class is wrapped once, after the program has imported it. A failure of the recorder inside a phase
-never reaches the program.
+Each of these methods is wrapped once, after the program has imported its class. An error of the
+recorder at the beginning or the end of a phase does not reach the program.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _core
 
+# Begins the phase of a name, and returns the function that ends it.
 Enter = Callable[[str], Callable[[], None]]
 
 # Each entry is module, class, method, phase.

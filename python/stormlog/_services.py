@@ -1,4 +1,8 @@
-"""Logs results of the program ``stormlog`` to W&B and MLflow, whose libraries are in Python."""
+"""Logs the results of commands of ``stormlog`` to W&B and MLflow.
+
+The commands are written in Rust. They call this module, because the libraries of W&B and MLflow are
+written in Python.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,13 @@ class _Service(NamedTuple):
 
 
 def check(service: str, settings: _Settings) -> None:
-    """Raise an exception if a service is not available. Called before a command does any work."""
+    """Raise an exception if a service cannot be used, for example because its library is not
+    installed. Called before a command does any work."""
     _service(service, settings).check()
 
 
 def log_diagnosis(service: str, settings: _Settings, command: str, directory: Path) -> str | None:
-    """Log a diagnose bundle; return where it can be found."""
+    """Log a diagnose bundle; return where it can be found in the service, if that is known."""
     with _interruptible():
         return _service(service, settings).log_diagnosis(
             command_name=command, artifact_dir=directory
@@ -45,7 +50,8 @@ def log_tracking(
     records: list[dict[str, Any]],
     paths: _Paths,
 ) -> str | None:
-    """Log a recording; return where it can be found."""
+    """Log a recording; return where it can be found in the service, if that is known. ``paths`` are
+    those of the exported file, the sink and the OOM bundle."""
     output, sink, oom_bundle = paths
     with _interruptible():
         return _service(service, settings).log_tracking(

@@ -1,6 +1,6 @@
-"""Leaves signals to the program: our threads take none of them.
+"""Leaves signals to the threads of the program: the recorder's threads block them.
 
-The system delivers a signal to any thread that does not block it. If one of our threads got a
+The system delivers a signal to any thread that does not block it. If a thread of the recorder got a
 signal, which may happen after the process was stopped and continued, the signal would not wake a
 main thread that sleeps.
 """
@@ -11,8 +11,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Signals that a thread causes itself. They stay with the thread, for handlers that print where a
-# fault happened.
+# Signals that a thread causes itself. The thread does not block them, so that handlers can print
+# where a fault happened.
 _FAULTS = {
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -27,7 +27,8 @@ _SENT = signal.valid_signals() - _FAULTS
 
 @contextmanager
 def left_to_the_program() -> Iterator[None]:
-    """Threads that are started in this block leave signals to the existing threads."""
+    """A context manager. Threads that are started in its ``with`` block block all signals but those
+    of ``_FAULTS``, so these signals go to the threads of the program."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT)
     try:
         yield

@@ -34,8 +34,9 @@ def write_files(
 ) -> list[str]:
     """Write all files that can be made from a snapshot; return their names in the order of writing.
 
-    PyTorch itself makes the texts and one of the pages, so these are missing without it. Each file
-    is renamed into place, so an existing file is complete.
+    PyTorch itself makes the texts and one of the pages, so these are missing when the program has
+    not loaded PyTorch. The page of PyTorch also needs a recorded history. Each file is written
+    under a temporary name and then renamed, so a file with its final name is complete.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = _Files(folder)
@@ -73,7 +74,7 @@ def write_files(
 
 
 class _Files:
-    """The written files, and the reasons for missing ones."""
+    """Writes files to a folder; keeps their names, and the reasons for missing files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -100,7 +101,8 @@ class _Files:
 
 
 def _torch_viz(warnings: list[str]) -> Any:
-    """PyTorch's module that draws snapshots, if the program has PyTorch."""
+    """PyTorch's module that draws snapshots. None, with the reason added to ``warnings``, when the
+    program has not loaded PyTorch or the module cannot be imported."""
     if loaded_torch() is None:
         warnings.append("PyTorch, which draws its own format, is not loaded")
         return None

@@ -1,8 +1,8 @@
-"""Reports the ends of training steps, where a loop without a leak always has the same level of
-memory.
+"""Reports the end of each training step to the recorders. At these moments, a loop without a leak
+always uses the same amount of memory.
 
-PyTorch calls a hook after every optimizer step, whatever library the loop uses. Loops without an
-optimizer call ``stormlog.step()``.
+PyTorch calls a hook after every step of an optimizer, whatever library the loop uses. Loops without
+a PyTorch optimizer call ``stormlog.step()``.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from typing import Any
 from . import _core
 
 _hooks: list[_core.StepHook] = []
-# Stands for the steps that the program marks itself; they are separate from those of optimizers.
+# Takes the place of the optimizer in calls of a hook for steps that the program marks itself,
+# because the steps of each optimizer are counted separately.
 _OWN_STEPS = object()
 
 
 class StepRegistration:
-    """A hook that PyTorch calls until it is removed."""
+    """The registration of a recorder's step hook: until ``remove``, PyTorch and ``step`` call
+    it."""
 
     def __init__(self, hook: _core.StepHook) -> None:
         self._hook = hook
         self._handle: Any = None
         _hooks.append(hook)
-        # PyTorch's package deletes the name of this module after importing it.
+        # The module is read from `sys.modules`, because `torch.optim` deletes its attribute
+        # `optimizer` after importing the module.
         module = sys.modules.get("torch.optim.optimizer")
         register = getattr(module, "register_optimizer_step_post_hook", None)
         if register is not None:
@@ -33,7 +36,7 @@ class StepRegistration:
                 self._handle = register(hook)
 
     def remove(self) -> None:
-        """Remove the hook."""
+        """Remove the hook, so that it is no longer called."""
         if self._hook in _hooks:
             _hooks.remove(self._hook)
         if self._handle is not None:

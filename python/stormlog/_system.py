@@ -1,4 +1,4 @@
-"""Facts about the machine and the runtime, without importing or starting anything."""
+"""Collects facts about the machine, Python and PyTorch, without importing a framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ._torch import loaded_torch
 
 
 def system_info() -> dict[str, Any]:
-    """The machine, Python, and PyTorch if the program uses it; never an environment variable."""
+    """Facts about the machine and Python, and about PyTorch if the program has imported it. Memory
+    is in bytes. The facts contain no environment variable."""
     total, available, limit = _core.machine_memory()
     used_percent = None
     if total and available is not None:
@@ -66,6 +67,6 @@ def _torch_info(torch: Any) -> dict[str, Any]:
         elif info["mps_available"]:
             info["detected_backend"] = "mps"
     except Exception as error:
-        # This is often called when the runtime has problems; the known facts are kept.
+        # This is often called when the framework has problems. The facts known so far are kept.
         info["runtime_error"] = str(error)
     return info

@@ -1,4 +1,5 @@
-"""Temporary folders that are deleted even if their process was killed."""
+"""Makes temporary folders. The folders of a process that was killed are deleted by the next process
+that makes one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _PREFIX = "stormlog-"
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for the duration of the block. Folders that killed processes left are deleted."""
+    """A context manager with a new folder, which is deleted at the end of the ``with`` block.
+    First, the folders that killed processes have left are deleted."""
     _delete_leftovers()
     owner = _identity(os.getpid()) or "unknown"
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{owner}-") as folder:
@@ -23,7 +25,8 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def _identity(pid: int) -> str | None:
-    """Identifies a process uniquely on this machine; None when it does not exist."""
+    """A text that identifies a process uniquely on this machine: its pid namespace, pid and start
+    time. None when there is no such process."""
     try:
         namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -1,9 +1,9 @@
 """Lists the tensors on a CUDA device by the address of their storage, with names.
 
-All objects that the garbage collector knows are visited, and reading an attribute of an unknown
-object could run any code. Therefore attributes are read only from tensors; an error of such a read
-is ignored. Of other objects only the type is read, with ``type``, and attributes are taken from
-their dictionaries. The index contains plain data and keeps nothing alive.
+All objects that the garbage collector knows are visited. Reading an attribute of an unknown object
+could run any code, so attributes are read only from tensors; an error of such a read is ignored. Of
+other objects only the type (with ``type``) and the instance dictionary are read. The index contains
+plain data and keeps no tensor alive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ._torch import require_torch
 _MOST_NAMES = 16
 _MOST_TENSORS = 16
 _LONGEST_NAME = 200
-# A longer dictionary is data, and its keys are not names.
+# A dictionary with more entries than this holds data, and its keys are not used as names.
 _LONGEST_DICT = 100_000
 _DEEPEST_MODULE = 64
 
@@ -29,7 +29,7 @@ _TENSOR, _MODULE, _OPTIMIZER, _DICT, _OTHER = range(5)
 
 
 def index_of(device_index: int) -> dict[str, Any]:
-    """The live tensors of a device."""
+    """The tensors of a device that are in use, grouped by storage, with names."""
     torch = require_torch()
     roles = _Roles(torch)
     found: dict[int, list[Any]] = {role: [] for role in range(_OTHER)}
@@ -56,7 +56,7 @@ def _storages(
 ) -> dict[int, dict[str, Any]]:
     storages: dict[int, dict[str, Any]] = {}
     addresses: dict[int, int] = {}
-    # Subclasses of tensors may run any code when they are accessed.
+    # Subclasses of tensors may run any code when their attributes are read.
     plain = getattr(torch._C, "DisableTorchFunctionSubclass", nullcontext)
     with plain():
         for tensor in found[_TENSOR]:
@@ -65,8 +65,9 @@ def _storages(
         _add_names(named, storages, addresses)
         labels = {id(tensor): name for name, tensor in sorted(named, key=_by_dots, reverse=True)}
         _add_names(_named_by_optimizers(found[_OPTIMIZER], roles, labels), storages, addresses)
-        # Usually only C++ holds a gradient, and the garbage collector does not know it. All
-        # gradients are kept until the end, so that no other object gets the id of one of them.
+        # Usually only C++ holds a gradient, and the garbage collector does not know it. The list
+        # keeps the Python objects of all gradients until the end of this function, so that no other
+        # object gets the id of one of them.
         gradients = list(_gradients(named))
         for _, gradient in gradients:
             if id(gradient) not in addresses:
@@ -143,14 +144,15 @@ def _add_names(
 
 
 def _named_by_modules(modules: list[Any], roles: _Roles) -> list[tuple[str, Any]]:
-    """Parameters and buffers, named by their path from a module that is in no other module.
+    """Parameters and buffers, named by their path from the outermost module that contains them.
 
     Each module is visited once, by the first path to it. If modules refer to the modules that
     contain them, there are too many paths to follow all.
     """
     children = {id(module): list(_children(module, roles)) for module in modules}
     inner = {id(child) for below in children.values() for _, child in below}
-    # If all modules contain each other, the one with the most modules below it is the model.
+    # Modules that are in no other module come first. If each module is in another one, the module
+    # with the most direct submodules is taken for the model.
     starts = sorted(modules, key=lambda module: (id(module) in inner, -len(children[id(module)])))
     named: list[tuple[str, Any]] = []
     seen: set[int] = set()
@@ -179,7 +181,7 @@ def _children(module: Any, roles: _Roles) -> Iterator[tuple[str, Any]]:
 def _named_by_optimizers(
     optimizers: list[Any], roles: _Roles, labels: dict[int, str]
 ) -> Iterator[tuple[str, Any]]:
-    """The values that an optimizer keeps for a parameter, named after the parameter."""
+    """The tensors that optimizers keep for parameters, named after the parameters."""
     for optimizer in optimizers:
         states = _attributes(optimizer).get("state")
         if not isinstance(states, dict):
@@ -206,8 +208,8 @@ def _named_by_dicts(dicts: list[Any], roles: _Roles) -> Iterator[tuple[str, Any]
             continue
         for key, value in _entries(one):
             if roles.of(value) == _TENSOR:
-                # A key that is no name may be data of the program, such as an address with a
-                # password.
+                # `key_label` hides a key that is not a name. Such a key may be data of the program,
+                # for example an address with a password.
                 yield key_label(key).strip("'"), value
 
 
@@ -220,7 +222,8 @@ def _attributes(thing: Any) -> dict[str, Any]:
 
 
 def _entries(mapping: Any) -> Iterator[tuple[str, Any]]:
-    """The entries of a dictionary with text keys, even if other threads change it."""
+    """The entries of a dictionary whose keys are texts. Stops early, without an error, when another
+    thread changes the dictionary meanwhile."""
     if not isinstance(mapping, dict):
         return
     try:

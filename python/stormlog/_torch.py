@@ -1,4 +1,5 @@
-"""Access to PyTorch for the parts of the package that need it. They import it on first use."""
+"""Access to PyTorch for the parts of the package that need it. PyTorch is imported on first use,
+not when the package is imported."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _HINT = (
 
 
 def require_torch() -> Any:
-    """The module ``torch``, or an error that names what to install."""
+    """Import and return the module ``torch``. Raises ``MissingFrameworkError``, which names what to
+    install, when PyTorch cannot be imported."""
     try:
         import torch
     except ImportError as error:
@@ -24,5 +26,5 @@ def require_torch() -> Any:
 
 
 def loaded_torch() -> ModuleType | None:
-    """The module ``torch`` if the program itself has imported it."""
+    """The module ``torch`` if it is already imported, else None."""
     return sys.modules.get("torch")

@@ -1,4 +1,5 @@
-"""``stormlog.track()``: records a GPU if PyTorch can use one, else the memory of this process."""
+"""``stormlog.track()``: records a GPU if the program uses PyTorch with one, else the host memory of
+this process."""
 
 from __future__ import annotations
 
@@ -30,10 +31,14 @@ def track(
 ) -> Tracker:
     """Start recording, and return the running tracker.
 
-    Without a device it uses the GPU that PyTorch can use, or else the memory of the process. With a
-    device it fails if that device is not available. ``path`` is the directory of the session; under
-    torchrun, mpirun or srun each rank gets a directory below it. An out-of-memory error leaves a
-    bundle in ``oom_dump_dir``, or beside the session when there is a path.
+    Without ``device`` and ``collector`` it records the GPU that PyTorch can use, if the program has
+    imported PyTorch, and otherwise the host memory of the process. With ``device`` it raises an
+    error if that device is not available. A ``collector`` replaces the source of the readings.
+    ``interval`` is the time between two samples in seconds, and ``max_events`` the number of events
+    that are kept in memory. ``path`` is the directory of the sink; in a job of several ranks each
+    rank gets a directory below it. While a device is recorded, an out-of-memory error leaves a
+    bundle in ``oom_dump_dir``. Without ``oom_dump_dir`` the bundle is written to ``oom_dumps`` in
+    the directory of the sink, and without a ``path`` no bundle is written.
 
         with stormlog.track("runs/today"):
             train()
@@ -77,7 +82,8 @@ def track(
 
 
 def rank_directory(root: Path, identity: Mapping[str, Any]) -> Path:
-    """The directory of a process below a root: the root itself, unless the job has several ranks."""
+    """The directory for the recordings of a process: ``root`` itself, or a directory of the rank
+    below it when the job has several ranks."""
     return root / f"rank-{identity['rank']:04}" if identity["world_size"] > 1 else root
 
 

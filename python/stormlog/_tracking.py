@@ -1,4 +1,5 @@
-"""Code that all trackers share: a recorder in Rust, its lifetime in the process, and its events.
+"""The code that all trackers share: it starts and stops a tracker's recorder, which is written in
+Rust, and returns the recorder's events.
 
 A tracker that is still running when the interpreter exits is stopped, so that its files are
 complete. After a fork the child does not use the parent's recorder.
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("stormlog.tracker")
 
-# How often the messages of a sink are logged.
+# The seconds between two readings of the messages of a sink, which are then logged.
 _NOTICES_EVERY_S = 1.0
-# Running recorders and their trackers. A tracker without other references runs until the end.
+# Running recorders and their trackers. A running tracker stays alive through this dictionary, even
+# if the program no longer refers to it.
 _running: dict[RecorderOwner, object] = {}
 # Recorders of the parent process. Dropping one in a child would use locks whose owners exist only
 # in the parent.
@@ -43,7 +45,7 @@ _warned_of_launcher = False
 
 
 class RecorderOwner:
-    """Owns the recorder of a tracker."""
+    """Owns the recorder of a tracker, its step hook, and the thread that reports its messages."""
 
     def __init__(
         self,
@@ -74,17 +76,17 @@ class RecorderOwner:
             self._steps = _steps.StepRegistration(hook)
 
     def stop(self, status: str = SESSION_STATUS_COMPLETED) -> None:
-        """Stop recording. Does nothing when it is not running."""
+        """Stop recording and end the session with a status. Does nothing when it is not running."""
         self._notices.stop()
         self.report_notices()
         self._remove_steps()
         self.core.stop(status)
         _running.pop(self, None)
-        # Logs problems at the end.
+        # Reports problems that occurred while the session ended.
         self.report_notices()
 
     def set_paused(self, is_paused: bool) -> None:
-        """Pause samples and step hooks, to measure their cost."""
+        """Pause or resume samples and the step hook. A pause serves to measure what they cost."""
         self.core.set_paused(is_paused)
         hook = self.core.step_hook
         if is_paused:
@@ -108,7 +110,7 @@ class RecorderOwner:
             )
 
     def report_notices(self) -> None:
-        """Pass the messages of the sink on."""
+        """Pass the new messages of the sink to the function that was given for them."""
         for notice in self.core.take_notices():
             self._report(notice)
 
@@ -160,7 +162,7 @@ class RecordedTracker:
     session_source = "stormlog.tracker"
     # Whether events are left out that only repeat the samples.
     _samples_only = False
-    # Takes the messages of the sink.
+    # Called with each message of the sink.
     _report_notice: Callable[[str], None] = staticmethod(_log)
     # Metadata of the first event of a session.
     _start_metadata: dict[str, Any] | None = None
@@ -232,7 +234,7 @@ class RecordedTracker:
             self._alert_process.stop()
 
     def get_session_summary(self) -> SessionSummary | None:
-        """The running or the last session."""
+        """The summary of the running session, or else of the last one; None before the first."""
         fields = self._owner.core.session()
         return None if fields is None else SessionSummary(**fields)
 
@@ -242,23 +244,27 @@ class RecordedTracker:
         last_n: int | None = None,
         since: float | None = None,
     ) -> list[Any]:
-        """The last ``last_n`` events of a type at or after ``since``, a time in epoch seconds."""
+        """The events in memory, oldest first. ``event_type`` selects one type, ``since`` the events
+        at or after a time in epoch seconds, and ``last_n`` the last of these events."""
         rows = self._owner.core.events(event_type, last_n, since)
         return [self._event_class(**row) for row in rows]
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
-        """The last event of each ``interval`` of seconds; intervals without events are left out."""
+        """The memory in bytes at the last event of each interval of ``interval`` seconds. Returns
+        lists by name: ``timestamps`` (the start of each interval in epoch seconds), ``allocated``
+        and ``reserved``. Intervals without events are left out."""
         if interval <= 0:
             raise InvalidValueError("interval must be > 0")
         timestamps, allocated, reserved = self._owner.core.timeline(float(interval))
         return {"timestamps": timestamps, "allocated": allocated, "reserved": reserved}
 
     def export_events(self, filename: str, format: str = "csv") -> None:
-        """Write the events in memory to a ``csv`` or ``json`` file; without events, no file is written."""
+        """Write the events in memory to a ``csv`` or ``json`` file. Without events, no file is
+        written."""
         self._owner.core.export(filename, format)
 
     def clear_events(self) -> None:
-        """Clear the history and the counters; the session continues."""
+        """Delete the events in memory and reset the statistics. The session continues."""
         self._owner.core.clear()
 
     def enter_phase(self, name: str, *, metadata: dict[str, Any] | None = None) -> PhaseHandle:
@@ -276,7 +282,7 @@ class RecordedTracker:
     def phase(
         self, name: str, *, metadata: dict[str, Any] | None = None
     ) -> AbstractContextManager[PhaseHandle]:
-        """A phase for a ``with`` statement."""
+        """A context manager: the phase lasts as long as its ``with`` block."""
         return _Phase(lambda: self.enter_phase(name, metadata=metadata))
 
     def _add_event(
@@ -296,7 +302,7 @@ def _alerts_to(url: str, sink_dir: os.PathLike[str] | None) -> AlertProcess:
 
 
 def check_limits(sampling_interval: float, max_events: int) -> None:
-    """Reject invalid limits before a device is looked for."""
+    """Raise an error if a setting is invalid. Called before the tracker looks for a device."""
     if not sampling_interval > 0:
         raise InvalidValueError("sampling_interval must be > 0")
     if max_events < 1:
@@ -317,7 +323,7 @@ def _weakly(method: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any
 
 
 class _Phase(AbstractContextManager[PhaseHandle]):
-    """A phase that begins with its block, not when the object is created."""
+    """A phase that begins with its ``with`` block, not when the object is created."""
 
     def __init__(self, enter: Callable[[], PhaseHandle]) -> None:
         self._enter = enter

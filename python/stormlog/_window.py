@@ -1,4 +1,5 @@
-"""Waits while a diagnosis records: for a number of seconds, and until there is a sample."""
+"""Waits while a tracker records for ``stormlog diagnose``: for a number of seconds, and until there
+is a sample."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._tracking import RecordedTracker
 
-# How long a short window waits for its first sample; a device that hangs may never give one.
+# How long to wait for a first sample after the given seconds. A device that hangs may never give
+# one.
 _FIRST_LOOK_S = 10.0
 
 

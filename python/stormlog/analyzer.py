@@ -38,7 +38,7 @@ _PROFILE_THRESHOLDS = (
 
 @dataclass
 class MemoryPattern:
-    """A recurring behaviour of a program that costs memory."""
+    """A pattern of wasted memory in profiled calls, such as a leak or fragmentation."""
 
     pattern_type: str
     description: str
@@ -50,7 +50,7 @@ class MemoryPattern:
 
 @dataclass
 class PerformanceInsight:
-    """An observation about profiled calls."""
+    """An observation about the time or memory of profiled calls, such as a slow function."""
 
     category: str
     title: str
@@ -62,7 +62,7 @@ class PerformanceInsight:
 
 
 class MemoryAnalyzer:
-    """Analyses profile results and recorded events."""
+    """Analyzes the results of a profiler and recorded events."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class MemoryAnalyzer:
         }
 
     def analyze_memory_patterns(self, results: Sequence[Any] | None = None) -> list[MemoryPattern]:
-        """Memory patterns in profile results; by default those of the profiler."""
+        """The patterns of wasted memory in ``results``, by default the results of the profiler."""
         calls = self._calls(results)
         return [
             MemoryPattern(**fields) for fields in _core.profile_patterns(calls, self._limits())
@@ -97,7 +97,8 @@ class MemoryAnalyzer:
     def generate_performance_insights(
         self, results: Sequence[Any] | None = None
     ) -> list[PerformanceInsight]:
-        """Relate time and memory of profile results."""
+        """Observations about time and memory in ``results``, by default the results of the
+        profiler: slow functions, varying durations, high and growing memory use."""
         calls = self._calls(results)
         insights = []
         for fields in _core.profile_insights(calls, self._limits()):
@@ -109,7 +110,7 @@ class MemoryAnalyzer:
     def analyze_memory_gaps(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> list[GapFinding]:
-        """Findings about hidden memory."""
+        """Findings about the gap between used and reserved device memory, most severe first."""
         return analyze_hidden_memory_gaps(
             events, self.thresholds, format_bytes, TORCH_REMEDIATION, phase_resolver
         )
@@ -132,7 +133,7 @@ class MemoryAnalyzer:
     def generate_optimization_report(
         self, results: Sequence[Any] | None = None, events: Sequence[Any] | None = None
     ) -> dict[str, Any]:
-        """All analyses, as plain data."""
+        """The results of all analyses as plain data; recorded events are analyzed only if given."""
         patterns = self.analyze_memory_patterns(results)
         insights = self.generate_performance_insights(results)
         report: dict[str, Any] = {

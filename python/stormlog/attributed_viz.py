@@ -20,7 +20,7 @@ ATTRIBUTED_HTML_FILENAME = TRACE_HTML_ANNOTATED_FILENAME
 
 
 def render_attributed_html(snapshot: Any, tensor_index: dict[str, Any], *, device: int = 0) -> str:
-    """Render an interactive, self-contained HTML page.
+    """Render a snapshot of PyTorch's allocator as an interactive, self-contained HTML page.
 
     ``snapshot`` is the result of ``torch.cuda.memory._snapshot()``, ``tensor_index`` that of
     ``build_cuda_tensor_attribution_index``. The page has the timeline of allocations, the lines of
@@ -39,7 +39,7 @@ def render_attributed_wandb_preview_html(
     max_offenders: int = 12,
     max_active_rows: int = 12,
 ) -> str:
-    """Render a small page without scripts, for embedding."""
+    """Render a snapshot as a small HTML page without scripts, which other pages can embed."""
     limits = (max_timeline_points, max_marker_points, max_offenders, max_active_rows)
     if min(limits) < 0:
         raise InvalidValueError("limits must be >= 0")
@@ -47,7 +47,7 @@ def render_attributed_wandb_preview_html(
 
 
 def _stored(snapshot: Any, tensor_index: dict[str, Any]) -> tuple[bytes, str]:
-    """Snapshot and index as the contents of files, which is the form that the core reads."""
+    """The snapshot as a pickle and the index as JSON, which the Rust core reads."""
     try:
         stored = pickle.dumps(snapshot, protocol=4)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The health of a collector, and the delay after failures."""
+"""The health of a collector, and the delay before the next try after failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLLECTOR_HEALTH_UNHEALTHY = "unhealthy"
 
 @dataclass
 class CollectorHealthState:
-    """The state of a collector."""
+    """The health of a collector: its status, the counters it cannot read, and its failures."""
 
     status: str = COLLECTOR_HEALTH_HEALTHY
     telemetry_partial: bool = False
@@ -32,7 +32,8 @@ class CollectorHealthState:
     next_retry_epoch_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The state with the names that records use; missing counters are listed once each."""
+        """The health as a dictionary with the keys that records use. Each counter that cannot be
+        read is listed once."""
         return {
             "collector_health_status": self.status,
             "telemetry_partial": self.telemetry_partial,
@@ -50,5 +51,6 @@ def collector_retry_delay_seconds(
     factor: float,
     max_delay_s: float,
 ) -> float:
-    """Seconds to wait before the next try; they grow with each failure, up to the maximum."""
+    """The seconds to wait before the next try. They grow by ``factor`` with each failure in a row,
+    up to ``max_delay_s``."""
     return _core.retry_delay_s(consecutive_failures, initial_delay_s, factor, max_delay_s)

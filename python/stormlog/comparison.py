@@ -1,4 +1,4 @@
-"""Compare two runs: significant changes, new findings, gates."""
+"""Compare two runs: changes beyond the noise, new findings, gates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MetricChange:
-    """One metric of the two compared runs; ``None`` is unknown, never zero."""
+    """The values of one metric in the two compared runs; ``None`` is unknown, never zero."""
 
     metric: str
     unit: Literal["bytes", "bytes_per_s"]
@@ -40,7 +40,7 @@ class MetricChange:
 
 @dataclass(frozen=True)
 class PhaseComparison:
-    """The comparison of one phase of a rank, which both runs have."""
+    """The comparison of one phase of a rank; both runs have the phase."""
 
     name: str
     metrics: tuple[MetricChange, ...]
@@ -87,7 +87,8 @@ class FindingChanges:
 
 @dataclass(frozen=True)
 class Gate:
-    """A limit on the new run, and whether the run passed it."""
+    """A limit on the new run, and whether the run passed it. The status is ``not_judged`` when the
+    limit could not be evaluated; the comparison then does not pass."""
 
     gate: str
     limit: str
@@ -174,7 +175,7 @@ class Comparison:
         return _notebook.page(self.headline, gates, numbers, findings, notes)
 
 
-# The most rows of metrics, and of reasons of a gate, in a notebook.
+# The maximum number of metrics, and of reasons of one gate, that a notebook shows.
 _ROWS = 200
 _REASONS = 5
 
@@ -230,7 +231,7 @@ def save_baseline(
     oom_horizon_hours: float = 24.0,
     skip_damaged: bool = False,
 ) -> None:
-    """Save the metrics of a run as a baseline for later comparisons."""
+    """Save the metrics and findings of a run to ``file``, as a baseline for later comparisons."""
     _core.save_baseline(run, file, session_id, rank, oom_horizon_hours, skip_damaged)
 
 

@@ -1,4 +1,5 @@
-"""Decorators and blocks that use one profiler per process, and helpers for modules and loops."""
+"""Measure functions and ``with`` blocks with a profiler that the whole process shares; helpers for
+modules and for runs of a model over batches."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _global_profiler: GPUMemoryProfiler | None = None
 
 
 def get_global_profiler(device: str | int | torch.device | None = None) -> GPUMemoryProfiler:
-    """The profiler of this process, created on first use."""
+    """The profiler of this process, created on first use. Later calls ignore ``device``."""
     global _global_profiler
     if _global_profiler is None:
         _global_profiler = GPUMemoryProfiler(device=device)
@@ -43,7 +44,7 @@ def get_global_profiler(device: str | int | torch.device | None = None) -> GPUMe
 
 
 def set_global_profiler(profiler: GPUMemoryProfiler) -> None:
-    """Set the profiler of this process."""
+    """Use the given profiler as the profiler of this process."""
     global _global_profiler
     _global_profiler = profiler
 
@@ -65,7 +66,11 @@ def profile_function(
     device: str | int | torch.device | None = None,
     profiler: GPUMemoryProfiler | None = None,
 ) -> Callable[[F], F] | F:
-    """Measure every call of a function; its result is unchanged."""
+    """Decorate a function so that every call is measured; calls return what the function returns.
+
+    Without ``profiler``, the profiler of this process measures. ``device`` then has an effect only
+    if that profiler does not exist yet.
+    """
 
     def decorate(function: F) -> F:
         label = name or function.__name__
@@ -86,7 +91,7 @@ def profile_context(
     device: str | int | torch.device | None = None,
     profiler: GPUMemoryProfiler | None = None,
 ) -> Iterator[GPUMemoryProfiler]:
-    """Measure a block; yields the profiler."""
+    """Measure a ``with`` block; the value of the ``with`` statement is the profiler."""
     active = profiler or get_global_profiler(device)
     with active.profile_context(name):
         yield active
@@ -95,31 +100,33 @@ def profile_context(
 def start_monitoring(
     interval: float = 0.1, device: str | int | torch.device | None = None
 ) -> None:
-    """Start taking snapshots with the profiler of the process."""
+    """Read the memory counters at an interval in seconds on a background thread, with the profiler
+    of this process."""
     get_global_profiler(device).start_monitoring(interval)
 
 
 def stop_monitoring() -> None:
-    """Stop reading the memory counters."""
+    """End what ``start_monitoring`` started."""
     if _global_profiler is not None:
         _global_profiler.stop_monitoring()
 
 
 def get_profile_results(limit: int | None = None) -> list[ProfileResult]:
-    """The last results of the profiler of the process."""
+    """The results of the profiler of this process, oldest first; with ``limit``, only the last
+    ones."""
     results = [] if _global_profiler is None else list(_global_profiler.results)
     return results if limit is None else results[-limit:]
 
 
 def get_summary() -> Any:
-    """The summary of the profiler of the process."""
+    """The summary of all results of the profiler of this process."""
     if _global_profiler is None:
         return {"message": "No profiling results available"}
     return _global_profiler.get_summary()
 
 
 def clear_results() -> None:
-    """Clear the profiler of the process."""
+    """Delete all results of the profiler of this process; changes count from now on."""
     if _global_profiler is not None:
         _global_profiler.clear_results()
 
@@ -135,33 +142,33 @@ class MemoryProfiler:
         self.profiler.start_monitoring(interval)
 
     def stop_monitoring(self) -> None:
-        """Stop reading the memory counters."""
+        """End what ``start_monitoring`` started."""
         self.profiler.stop_monitoring()
 
     def profile(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> ProfileResult:
-        """Call a function and measure it."""
+        """Call a function and return the measurement; what the function returns is dropped."""
         return self.profiler.profile_function(func, *args, **kwargs)
 
     @contextmanager
     def context(self, name: str = "context") -> Iterator[None]:
-        """Measure a block."""
+        """Measure a ``with`` block."""
         with self.profiler.profile_context(name):
             yield
 
     def wrap_module(self, module: Any, name: str | None = None) -> Any:
-        """The module with every forward pass measured."""
+        """A PyTorch module that calls ``module`` and measures every forward pass."""
         return _profiled_module_class()(module, name=name, profiler=self.profiler)
 
     def get_summary(self) -> Any:
-        """The summary of all results."""
+        """The results in numbers, in total and by function."""
         return self.profiler.get_summary()
 
     def clear(self) -> None:
-        """Clear all results."""
+        """Delete all results; changes count from now on."""
         self.profiler.clear_results()
 
     def save_results(self, filename: str) -> None:
-        """Write summary, results and snapshots as JSON."""
+        """Write the summary, the results and the readings of the monitoring to a JSON file."""
         document = {
             "summary": self.get_summary(),
             "results": [result.to_dict() for result in self.profiler.results],
@@ -171,7 +178,7 @@ class MemoryProfiler:
             json.dump(document, file, indent=2, default=str)
 
     def load_results(self, filename: str) -> Any:
-        """Read a file that ``save_results`` wrote."""
+        """The content of a file that ``save_results`` wrote; the profiler does not change."""
         with open(filename, encoding="utf-8") as file:
             return json.load(file)
 
@@ -227,7 +234,10 @@ def profile_model_training(
     epochs: int = 1,
     device: str | int | torch.device | None = None,
 ) -> dict[str, Any]:
-    """Run a model over the batches of a loader and measure every step."""
+    """Call a model with each batch of a loader and measure the calls; return the summary.
+
+    Only forward passes run: no loss is computed and no weight changes.
+    """
     profiler = GPUMemoryProfiler(device=device)
     for epoch in range(epochs):
         with profiler.profile_context(f"epoch_{epoch}"):

@@ -1,4 +1,4 @@
-"""Correlation: finds what else happened around a moment."""
+"""Types for correlation, which finds what else happened around a moment."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ class AttachmentFilter:
 
 @dataclass(frozen=True)
 class CorrelationFilter:
-    """The moment around which to look for evidence, and filters."""
+    """The moment around which to look for evidence, and which evidence to list.
+
+    ``at_ns`` is the moment in nanoseconds since 1970; ``record_id`` names an event at the moment
+    instead. Evidence more than ``window_ns`` nanoseconds away is left out.
+    """
 
     session_id: str | None = None
     job_id: str | None = None
@@ -68,7 +72,7 @@ class CorrelationFilter:
 
 @dataclass(frozen=True)
 class ExternalAttachment:
-    """A link to something outside the telemetry."""
+    """A link from a run or session to data of another tool, such as a log or a dashboard."""
 
     title: str
     kind: str
@@ -115,7 +119,7 @@ class ExternalAttachment:
 
 @dataclass(frozen=True)
 class CorrelationEvidence:
-    """Evidence that may be related to a moment."""
+    """Something recorded, such as an event or a bundle, that may be related to a moment."""
 
     evidence_id: str
     kind: str

@@ -1,4 +1,4 @@
-"""Records the memory of this process: a profiler for functions and blocks, and a tracker."""
+"""Records the host memory of this process: a profiler for functions and blocks, and a tracker."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class TrackingEvent:
 
 @dataclass
 class CPUMemorySnapshot:
-    """The memory of the process at one moment."""
+    """The resident size (``rss``) and virtual size (``vms``) of the process at one moment, in
+    bytes."""
 
     timestamp: float
     rss: int
@@ -63,13 +64,14 @@ class CPUMemorySnapshot:
     cpu_percent: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The snapshot as a dictionary, with its fields by name."""
+        """The reading as a dictionary, with its fields by name."""
         return asdict(self)
 
 
 @dataclass
 class CPUProfileResult:
-    """The change of the process's memory during a function or block."""
+    """The host memory of the process before and after a function or block. ``peak_rss`` is the
+    larger of the two resident sizes; higher values in between are not seen."""
 
     name: str
     duration: float
@@ -78,7 +80,8 @@ class CPUProfileResult:
     peak_rss: int
 
     def memory_diff(self) -> int:
-        """How many bytes the resident size has grown during the measurement."""
+        """How many bytes the resident size has grown during the measurement; negative if it has
+        shrunk."""
         return self.snapshot_after.rss - self.snapshot_before.rss
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,7 +97,7 @@ class CPUProfileResult:
 
 
 class CPUMemoryProfiler:
-    """Measures functions and blocks by the resident size before and after them."""
+    """Measures functions and blocks by the resident size of the process before and after them."""
 
     def __init__(self) -> None:
         self.snapshots: list[CPUMemorySnapshot] = []
@@ -113,23 +116,23 @@ class CPUMemoryProfiler:
         return CPUMemorySnapshot(time.time(), rss, vms, percent)
 
     def start_monitoring(self, interval: float = 0.1) -> None:
-        """Read the memory counters at an interval in seconds on a background thread."""
+        """Read the memory of the process at an interval in seconds on a background thread."""
         self._monitor.start(self._keep_snapshot, interval)
 
     def _keep_snapshot(self) -> None:
-        # A snapshot that cannot be taken, for example because the program has too many open files,
-        # must not end the monitoring.
+        # If the memory cannot be read, for example because the program has too many open files, the
+        # monitoring goes on.
         with suppress(RecorderError):
             self.snapshots.append(self._take_snapshot())
 
     def stop_monitoring(self) -> None:
-        """Stop reading the memory counters."""
+        """End what ``start_monitoring`` started."""
         self._monitor.stop()
 
     def profile_function(
         self, func: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> CPUProfileResult:
-        """Call a function and measure it; its result is dropped."""
+        """Call a function and return the measurement; what the function returns is dropped."""
         before, start = self._take_snapshot(), time.time()
         func(*args, **kwargs)
         return self._keep(getattr(func, "__name__", repr(func)), before, start)
@@ -146,13 +149,15 @@ class CPUMemoryProfiler:
         return result
 
     def clear_results(self) -> None:
-        """Clear all results and restart the measurement."""
+        """Delete all results and readings; changes count from the memory use now."""
         self.snapshots.clear()
         self.results.clear()
         self._baseline = self._take_snapshot()
 
     def get_summary(self) -> dict[str, Any]:
-        """The peak of the process's memory so far and its change since the start, in bytes."""
+        """The highest resident size that the monitoring has read, and its change, in bytes. The
+        change counts from the creation of the profiler, or from ``clear_results``, to the last
+        reading."""
         if self.snapshots:
             peak = max(snapshot.rss for snapshot in self.snapshots)
             change = self.snapshots[-1].rss - self._baseline.rss
@@ -182,8 +187,8 @@ class _Measured:
 
 
 class CPUMemoryTracker(RecordedTracker):
-    """Tracks the resident size of this process. It is sampled on a thread that does not need the
-    interpreter."""
+    """Tracks the resident size of this process. A thread that does not need the Python interpreter
+    takes the samples."""
 
     session_source = "stormlog.cpu_profiler"
     _event_class = TrackingEvent
@@ -217,8 +222,8 @@ class CPUMemoryTracker(RecordedTracker):
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Counts of samples, allocations and alerts, and the times of the start and of the last
-        sample."""
+        """The numbers of samples, allocations and alerts of the session, and the times of its start
+        and of the last sample."""
         return self._owner.core.tally()
 
     def get_statistics(self) -> dict[str, Any]:
@@ -227,13 +232,14 @@ class CPUMemoryTracker(RecordedTracker):
         return self._owner.core.host_statistics()
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
-        """The last event of each ``interval`` of seconds, with sizes as floats; intervals without
-        events are left out."""
+        """Lists of times in epoch seconds and of the allocated and reserved bytes of the last event
+        in each ``interval`` of seconds. The sizes are floats; intervals without events are left
+        out."""
         timeline = super().get_memory_timeline(interval)
         return {name: [float(value) for value in values] for name, values in timeline.items()}
 
     def export_events_with_timestamp(self, directory: str, format: str) -> str:
-        """Export to a file named after the current time, and return its path."""
+        """Write the events in memory to a file named after the current time; return its path."""
         stamp = datetime.now().strftime("%Y%m%d_%H%M%S")
         filename = os.path.join(directory, f"cpu_tracker_{stamp}.{format}")
         self.export_events(filename, format=format)

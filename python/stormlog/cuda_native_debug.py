@@ -1,6 +1,7 @@
 """The history of PyTorch's CUDA allocator, and the tensors that hold its memory.
 
-``stormlog show cuda_allocator_snapshot.pickle`` reads the snapshot anywhere, without PyTorch.
+``stormlog show cuda_allocator_snapshot.pickle`` shows such a snapshot on any machine, without
+PyTorch.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
 def build_snapshot_allocation_attribution(
     snapshot: Any, tensor_index: dict[str, Any]
 ) -> dict[str, Any]:
-    """The allocations of a snapshot that belong to tensors in ``tensor_index``, by address."""
+    """The allocations of a snapshot that belong to tensors in ``tensor_index``, in order of their
+    addresses."""
     pointers = {
         int(entry["storage_ptr_int"]): entry
         for entry in tensor_index.get("attributed_storage_pointers", [])
@@ -99,7 +101,7 @@ def _allocations(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
 
 
 def cuda_memory_history_supported() -> bool:
-    """Whether allocator history can be recorded."""
+    """Whether the history of PyTorch's CUDA allocator can be recorded here."""
     return _cuda_history.is_supported()
 
 
@@ -121,7 +123,8 @@ def build_cuda_tensor_attribution_index(
 def start_cuda_memory_history(
     device: Any = None, trace_alloc_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES
 ) -> None:
-    """Start recording allocator history; PyTorch records all devices at once.
+    """Start recording the history of PyTorch's CUDA allocator. PyTorch records all devices at once,
+    so ``device`` has no effect.
 
     A history that the program already records continues unchanged.
     """
@@ -138,7 +141,7 @@ def stop_cuda_memory_history(device: Any = None) -> None:
 def cuda_memory_history(
     device: Any = None, trace_alloc_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES
 ) -> Iterator[None]:
-    """Record allocator history around a block."""
+    """Record the history of PyTorch's CUDA allocator during a ``with`` block."""
     start_cuda_memory_history(device, trace_alloc_max_entries)
     try:
         yield
@@ -149,9 +152,10 @@ def cuda_memory_history(
 def capture_cuda_snapshot_artifacts(
     output_dir: Path, *, device: Any = None, history_recorded: bool, skip_gc: bool = False
 ) -> list[str]:
-    """Write a snapshot of the allocator and a list of the tensors in it; returns the file names.
+    """Write a snapshot of the allocator and a list of the tensors in it; return the file names.
 
-    With ``skip_gc`` the snapshot includes garbage, which may be what fills the memory.
+    With ``skip_gc`` garbage is not collected first. The snapshot then includes tensors that only
+    garbage holds, which may be what fills the memory.
     """
     functions = _cuda_history.memory_functions()
     if not skip_gc:
@@ -181,7 +185,7 @@ def write_cuda_snapshot_artifacts(
     history_recorded: bool,
     device: Any = None,
 ) -> list[str]:
-    """Write a given snapshot and its summary; returns the file names."""
+    """Write a given snapshot, summaries of it and its tensors to files; return the file names."""
     attribution = build_snapshot_allocation_attribution(snapshot, tensor_index)
     return write_files(
         Path(output_dir), snapshot, tensor_index, attribution, history_recorded=history_recorded

@@ -27,13 +27,13 @@ class Damage:
 
 
 def damage_of_fields(fields: list[_Fields]) -> tuple[Damage, ...]:
-    """Make the damage objects from the loader's fields."""
+    """Make ``Damage`` objects from the fields that the Rust core returns."""
     return tuple(Damage(*entry) for entry in fields)
 
 
 def warn_of_damage(damage: tuple[Damage, ...]) -> None:
-    """Issue one warning that some records could not be read. It names the line that called the
-    function that calls this one."""
+    """Issue one warning that some records could not be read. The warning points to the line of the
+    program that called the loading function."""
     if not damage:
         return
     more = f" (and {len(damage) - 1} more, see .damage)" if len(damage) > 1 else ""

@@ -18,7 +18,9 @@ __all__ = [
 
 
 class DerivedFields(TypedDict, total=False):
-    """Values derived from one event; a ratio is ``None`` when one of its counters is unknown."""
+    """Values computed from one event. A ratio is ``None`` when it cannot be computed, because a
+    counter is unknown or zero. ``is_degraded_collector`` says that the name of the event's
+    collector is that of a collector that does not measure all counters."""
 
     allocator_gap_bytes: int
     utilization_ratio: float | None
@@ -27,7 +29,8 @@ class DerivedFields(TypedDict, total=False):
 
 
 class SessionDerivedFields(TypedDict, total=False):
-    """Values derived from all events of a session."""
+    """Values computed from all events of a session. ``is_session_interrupted`` says that the last
+    event is not a stop event."""
 
     peak_utilization_ratio: float | None
     avg_fragmentation_ratio: float | None
@@ -40,14 +43,14 @@ def compute_event_fields(event: Any) -> DerivedFields:
 
 
 def compute_session_fields(events: Sequence[Any]) -> SessionDerivedFields:
-    """Compute the derived values of the events of a session, in order."""
+    """Compute the derived values of a session from its events, which must be in order of time."""
     counters = [_counters(event) for event in events]
     last_type = _get(events[-1], "event_type") if counters else None
     return _core.session_fields(counters, last_type)
 
 
 def enrich_event(event: Any) -> dict[str, Any]:
-    """The event as a record with its derived values under ``derived``."""
+    """The event as a record (a dictionary), with its derived values under the key ``derived``."""
     record = dict(event) if isinstance(event, Mapping) else dict(vars(event))
     record["derived"] = compute_event_fields(event)
     return record

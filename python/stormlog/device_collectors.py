@@ -37,7 +37,7 @@ _ALLOCATOR_COUNTERS = {
 
 @dataclass(frozen=True)
 class DeviceMemorySample:
-    """The counters of a device at one moment; None is unknown."""
+    """The counters of a device at one moment, in bytes; ``None`` is unknown."""
 
     allocated_bytes: int
     reserved_bytes: int
@@ -51,7 +51,8 @@ class DeviceMemorySample:
 
 @dataclass(frozen=True)
 class DeviceMemorySampleResult:
-    """A sample and the names of the counters it lacks, or the reason why there is no sample."""
+    """A sample and the names of the counters it lacks, or the reason (``core_error``) why there is
+    no sample."""
 
     sample: DeviceMemorySample | None
     partial_fields: tuple[str, ...] = ()
@@ -70,7 +71,8 @@ class DeviceMemorySampleResult:
 
 
 class DeviceMemoryCollector(ABC):
-    """A source of counters; subclass it for your own source."""
+    """A source of the memory counters of a device. Derive a class from it for a source of your
+    own."""
 
     telemetry_collector = "stormlog.custom_tracker"
 
@@ -80,14 +82,14 @@ class DeviceMemoryCollector(ABC):
 
     @abstractmethod
     def is_available(self) -> bool:
-        """Whether the source is available."""
+        """Whether the counters can be read in this process."""
 
     @abstractmethod
     def sample(self) -> DeviceMemorySample:
-        """Read the counters; raises when they cannot be read."""
+        """Read the counters; raises an exception when they cannot be read."""
 
     def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
-        """Read the counters; problems are returned instead of raised."""
+        """Read the counters. An error is not raised but described in the result."""
         try:
             return DeviceMemorySampleResult(self.sample())
         except Exception as error:
@@ -161,9 +163,9 @@ class CudaDeviceCollector(DeviceMemoryCollector):
         return _capabilities(self, "torch.cuda.memory_allocated/reserved")
 
     def torch_functions(self) -> dict[str, Any] | None:
-        """The functions that the recorder may call instead of this object: the same counters at
-        a tenth of the cost. None when this PyTorch lacks these functions or a subclass overrides
-        the reading."""
+        """PyTorch's functions, and facts about the device, with which the recorder reads the same
+        counters at a tenth of the cost of calling ``sample``. ``None`` when this version of PyTorch
+        lacks the functions, or when a subclass overrides ``sample_with_diagnostics``."""
         torch = require_torch()
         raw = getattr(getattr(torch, "_C", None), "_cuda_memoryStats", None)
         own = type(self).sample_with_diagnostics is CudaDeviceCollector.sample_with_diagnostics
@@ -269,7 +271,11 @@ class MPSDeviceCollector(DeviceMemoryCollector):
 
 
 class CallableCollector(DeviceMemoryCollector):
-    """Counters from a user's function that returns a mapping or a ``DeviceMemorySample``."""
+    """Counters from a function of the user.
+
+    The function returns a ``DeviceMemorySample``, or a mapping whose keys are names of its fields.
+    The mapping must have ``allocated_bytes``; the other keys may be left out.
+    """
 
     def __init__(self, function: Callable[[], Any], name: str = "custom") -> None:
         self.function = function
@@ -277,7 +283,7 @@ class CallableCollector(DeviceMemoryCollector):
         self.device = None
 
     def name(self) -> str:
-        """The given name."""
+        """The name that was given when the collector was created."""
         return self._name
 
     def is_available(self) -> bool:
@@ -285,7 +291,7 @@ class CallableCollector(DeviceMemoryCollector):
         return True
 
     def sample(self) -> DeviceMemorySample:
-        """Call the function."""
+        """Call the function and return its counters."""
         given = self.function()
         if isinstance(given, DeviceMemorySample):
             return given
@@ -313,7 +319,8 @@ class CallableCollector(DeviceMemoryCollector):
 
 
 def build_device_memory_collector(device: Device = None) -> DeviceMemoryCollector:
-    """The collector of the given device, or of the default device of this machine."""
+    """The collector of the given device. Without a device, the current CUDA or ROCm device is used,
+    or otherwise the MPS device."""
     torch = require_torch()
     resolved = _resolve_device(device)
     if resolved.type == "mps":
@@ -322,7 +329,7 @@ def build_device_memory_collector(device: Device = None) -> DeviceMemoryCollecto
 
 
 def detect_torch_runtime_backend() -> str:
-    """``cuda``, ``rocm``, ``mps`` or ``cpu``: what PyTorch can use here."""
+    """The backend that PyTorch can use in this process: ``cuda``, ``rocm``, ``mps`` or ``cpu``."""
     torch = require_torch()
     if torch.cuda.is_available():
         return "rocm" if _is_rocm(torch) else "cuda"

@@ -51,7 +51,8 @@ class _DeviceTracker(MemoryTracker):
 
 
 def collect_environment(device: int | None = None) -> dict[str, Any]:
-    """The machine, PyTorch's GPU, and its memory use."""
+    """Facts about the machine, about the GPU that PyTorch uses, and about the memory of that GPU.
+    When the program does not use a GPU, ``gpu`` has only the key ``error``."""
     gpu = get_gpu_info(device) if _uses_gpu() else {"error": "CUDA is not available"}
     return {"system": system_info(), "gpu": gpu, "fragmentation": _core.gpu_fragmentation(gpu)}
 
@@ -59,8 +60,8 @@ def collect_environment(device: int | None = None) -> dict[str, Any]:
 def run_timeline_capture(
     device: int | None, duration_seconds: float, interval: float
 ) -> dict[str, list[float]]:
-    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as lists;
-    with 0 seconds the lists are empty."""
+    """Record for a number of seconds. Returns lists of times, allocated bytes and reserved bytes,
+    with one entry per ``interval`` (in seconds); with 0 seconds the lists are empty."""
     if duration_seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = _tracker(device, interval, None)
@@ -73,7 +74,8 @@ def run_timeline_capture(
 
 
 def build_diagnostic_summary(device: int | None = None) -> tuple[dict[str, Any], bool]:
-    """The current state of memory (unknown values are ``None``), and whether it is at risk."""
+    """A summary of the current memory use (unknown values are ``None``), and whether there is a
+    memory risk."""
     with temporary_folder() as folder:
         _, _, summary, is_risk = _diagnose(str(folder / "now"), device, 0, 0.1, "")
     return summary, is_risk
@@ -88,11 +90,13 @@ def run_diagnose(
     native_history: bool = False,
     native_history_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
 ) -> tuple[Path, int]:
-    """Record this process for a while and write a bundle; returns its directory and the exit code.
+    """Record this process for ``duration`` seconds and write a bundle; return its directory and an
+    exit code.
 
-    The exit code is 0 when no risk was found, 2 on a memory risk, and 1 on failure. With
+    The exit code is that of ``stormlog diagnose``: 0 when no risk was found, 2 on a memory risk,
+    and 1 when the recording cannot be read back. Other failures raise an exception. With
     ``native_history`` PyTorch records what its CUDA allocator does meanwhile, and the bundle has a
-    snapshot of it.
+    snapshot of that allocator.
     """
     if native_history and native_history_max_entries <= 0:
         raise InvalidValueError("native_history_max_entries must be > 0")

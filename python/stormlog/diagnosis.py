@@ -1,5 +1,5 @@
-"""Findings about runs: what the problem is, since when, on which rank, how certain, and what to
-do."""
+"""Analyze runs. A finding states what the problem is, since when, on which rank, how certain it is,
+and what to do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result in one line."""
+    """The verdict: its status, its text in one line (``headline``), and the highest severity and
+    the kinds of the findings."""
 
     status: Literal["clear", "findings", "not_enough_evidence"]
     headline: str
@@ -36,7 +37,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Site:
-    """A line of the program."""
+    """A line of code of the program."""
 
     file: str
     line: int
@@ -51,14 +52,14 @@ class Failure:
     operation: str | None
     allocated_bytes: int | None
     categories: Mapping[str, int]
-    # Each has ``holder``, ``category`` and ``bytes``; the largest comes first.
+    # Each entry has the keys ``holder``, ``category`` and ``bytes``; the largest comes first.
     holders: tuple[Mapping[str, Any], ...]
     cut_short: str | None
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Where the memory of a finding was allocated, and what keeps it alive."""
+    """Where the memory of a finding was allocated, and which holder keeps it alive."""
 
     site: Site | None
     call_path: tuple[Site, ...]
@@ -71,7 +72,8 @@ class Cause:
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem, with its evidence."""
+    """One finding about a run, with its evidence. ``rank`` is ``None`` for a finding about all
+    ranks."""
 
     kind: str
     severity: str
@@ -114,7 +116,7 @@ class RankCoverage:
 
 @dataclass(frozen=True)
 class RunReport:
-    """The sessions of one job as one run."""
+    """What was recorded of one run: all sessions with the same job id."""
 
     job_id: str | None
     world_size: int
@@ -127,7 +129,7 @@ class RunReport:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much was recorded."""
+    """How much was recorded in all artifacts together, and what could not be read (``damage``)."""
 
     events: int
     samples: int
@@ -141,7 +143,7 @@ class Coverage:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The analysis of artifacts.
+    """The result of analyzing artifacts.
 
     ``str(report)`` is the text that ``stormlog analyze`` prints, ``document`` its JSON.
     """
@@ -189,7 +191,7 @@ class Report:
         return _notebook.page(self.verdict.headline, findings, ranks)
 
 
-# The most ranks of a run in a notebook.
+# The maximum number of ranks of a run that a notebook shows.
 _ROWS = 64
 
 
@@ -201,10 +203,10 @@ def analyze(
     oom_horizon_hours: float = 24.0,
     skip_damaged: bool = False,
 ) -> Report:
-    """Find memory problems of the run at one or several paths.
+    """Find the memory problems of the runs that are recorded at one or several paths.
 
-    A path is a file, a folder with one file per rank, a sink or a bundle; sessions of one job id are
-    one run.
+    A path is a file, a folder with one file per rank, a sink or a bundle. Sessions with the same
+    job id count as one run.
     """
     paths = [path] if isinstance(path, (str, PathLike)) else list(path)
     document, text = _core.analyze_runs([fspath(one) for one in paths], session_id, rank, oom_horizon_hours, skip_damaged)

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass
 class RankTimelinePoint:
-    """A sample on the common timeline."""
+    """A sample of one rank on the common timeline. ``aligned_timestamp_ns`` is its time there."""
 
     rank: int
     timestamp_ns: int
@@ -43,7 +43,8 @@ class RankTimelinePoint:
 
 @dataclass
 class CrossRankMergeResult:
-    """Ranks on a common timeline."""
+    """The samples of all ranks on a common timeline, on which the first samples of all ranks have
+    the same time."""
 
     job_id: str | None
     world_size: int
@@ -72,7 +73,7 @@ class FirstCauseSuspect:
 
 @dataclass
 class FirstCauseAnalysisResult:
-    """The ranks whose memory may have risen first."""
+    """The ranks whose memory may have risen first, and the time of the earliest rise."""
 
     cluster_onset_timestamp_ns: int | None
     suspects: list[FirstCauseSuspect]
@@ -91,7 +92,8 @@ def merge_cross_rank_timelines(events: Events) -> CrossRankMergeResult:
 def analyze_cross_rank_events(
     events: Events, *, phase_resolver: PhaseReplayIndex | None = None
 ) -> tuple[CrossRankMergeResult, FirstCauseAnalysisResult]:
-    """Merge ranks on a common timeline and find those whose memory may have risen first."""
+    """Merge the samples of all ranks on a common timeline and find the ranks whose memory may have
+    risen first."""
     merged, cause, _ = _core.compare_ranks(rows_of(events), resolver_of(phase_resolver), True)
     return _merge_result(merged), FirstCauseAnalysisResult(
         cluster_onset_timestamp_ns=cause["cluster_onset_timestamp_ns"],

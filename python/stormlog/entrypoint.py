@@ -31,7 +31,8 @@ def jaxmemprof(argv: list[str] | None = None) -> int:
 
 
 def _run(dialect: str, argv: list[str] | None) -> int:
-    # If the interpreter of the recorded program lacks the package, it uses this copy of it.
+    # The interpreter of the recorded program uses this copy of the package if none is installed for
+    # it.
     os.environ["STORMLOG_RUN_PACKAGE"] = os.path.dirname(os.path.dirname(__file__))
     os.environ["STORMLOG_PYTHON_VERSION"] = sys.version
     # Rust does not return to the interpreter while it works, so Ctrl+C must end the process

@@ -7,7 +7,8 @@ from json import JSONDecodeError
 
 
 class StormlogError(Exception):
-    """Base of every error that Stormlog raises on purpose."""
+    """Base class of Stormlog's exceptions. Some wrong arguments raise a plain ``ValueError``
+    instead, as in stormlog 0.3.9."""
 
 
 class InvalidRecordError(StormlogError, ValueError):
@@ -43,7 +44,7 @@ class NotAnArtifactError(StormlogError, IsADirectoryError):
 
 
 class OutOfRangeError(InvalidRecordError, InvalidValueError, OverflowError):
-    """An integer does not fit signed 64 bits."""
+    """An integer does not fit into a signed 64-bit number."""
 
 
 class ArtifactNotFoundError(StormlogError, FileNotFoundError):
@@ -59,7 +60,7 @@ class ArtifactEncodingError(StormlogError, UnicodeDecodeError):
 
 
 class PhaseProtocolError(StormlogError, RuntimeError):
-    """A phase was left out of order, from another thread, or twice."""
+    """A phase was ended before a phase inside it, on another thread, or twice."""
 
 
 class RecorderError(StormlogError, RuntimeError):
@@ -75,8 +76,8 @@ class MissingFrameworkError(StormlogError, ImportError):
 
 
 class NotSupportedError(StormlogError, RuntimeError):
-    """Not supported by this version or by the installed framework."""
+    """This version of Stormlog or the installed framework does not support a requested feature."""
 
 
 class StormlogDamageWarning(UserWarning):
-    """Part of an artifact could not be read; the rest was."""
+    """Part of an artifact could not be read; the rest was read."""

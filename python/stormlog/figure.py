@@ -17,8 +17,8 @@ __all__ = ["Figure"]
 class Figure:
     """A picture to show or save.
 
-    In a notebook, a figure that is the last value of a cell shows itself. ``save`` writes the
-    format that the file name selects. ``savefig``, ``write_image``, ``write_html`` and ``show``
+    A notebook shows a figure that is the last value of a cell. ``save`` writes the format that the
+    ending of the file name selects. ``savefig``, ``write_image``, ``write_html`` and ``show``
     exist for scripts written for matplotlib or plotly figures.
     """
 
@@ -41,8 +41,8 @@ class Figure:
         return self._drawing.title
 
     def save(self, path: str | PathLike[str], *, theme: str = "system") -> Path:
-        """Write the drawing; the name ends in .png, .svg or .html (without an ending it is
-        .png)."""
+        """Write the picture to a file, in the format of the name's ending: .png, .svg, .html or
+        .htm. A name without an ending gets the ending .png. Returns the path of the file."""
         path = Path(path)
         if not path.suffix:
             path = path.with_name(path.name + ".png")
@@ -61,31 +61,34 @@ class Figure:
         return path
 
     def to_png(self, *, theme: str = "light") -> bytes:
-        """The drawing as a PNG file."""
+        """The picture as the content of a PNG file."""
         return self._drawing.png(self._width, self._height, _dark(theme), self._scale)
 
     def to_svg(self, *, theme: str = "light") -> str:
-        """The drawing as an SVG document."""
+        """The picture as an SVG document."""
         return self._drawing.svg(self._width, self._height, _dark(theme))
 
     def to_html(self, *, theme: str = "system") -> str:
-        """The drawing as a self-contained HTML page."""
+        """The picture as a self-contained HTML page."""
         return self._drawing.html(theme)
 
     def savefig(self, fname: str | PathLike[str], **_: object) -> None:
-        """Save to a file. Further options of matplotlib's method of this name are ignored."""
+        """Write a file, as ``save`` does. Further options of matplotlib's ``savefig`` are
+        ignored."""
         self.save(fname)
 
     def write_image(self, file: str | PathLike[str], **_: object) -> None:
-        """Save a picture, as a plotly figure does."""
+        """Write a file, as ``save`` does. Further options of plotly's ``write_image`` are
+        ignored."""
         self.save(file)
 
     def write_html(self, file: str | PathLike[str], **_: object) -> None:
-        """Save a page, as a plotly figure does."""
+        """Write an HTML page, whatever the ending of the file name is. Further options of plotly's
+        ``write_html`` are ignored."""
         Path(file).write_text(self.to_html(), encoding="utf-8")
 
     def show(self) -> None:
-        """Open the drawing in a browser."""
+        """Open the picture in a browser, as a temporary HTML file that is not deleted."""
         with tempfile.NamedTemporaryFile(
             "w", suffix=".html", prefix="stormlog-", delete=False, encoding="utf-8"
         ) as page:

@@ -1,4 +1,5 @@
-"""Findings about the gap: the device memory in use minus what the allocator has reserved."""
+"""Findings about the gap: the device memory in use minus what the allocator has reserved. This is
+the hidden gap of stormlog 0.3.9."""
 
 from __future__ import annotations
 

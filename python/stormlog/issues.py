@@ -72,7 +72,7 @@ class IssueFingerprint:
 
     @property
     def fingerprint_id(self) -> str:
-        """The id; the same problem has the same id in any run and any tool."""
+        """The id; the same problem has the same id in every run."""
         return _core.fingerprint_id(self.kind, self.dimensions, self.schema_version)
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class IssueFingerprint:
 
 @dataclass(frozen=True)
 class IssueEvidenceLink:
-    """Where an issue was seen."""
+    """Where an issue was seen once: the session, time, rank and file."""
 
     session_id: str | None = None
     timestamp_ns: int | None = None
@@ -137,7 +137,7 @@ class StormlogIssue:
 
     @property
     def kind(self) -> IssueKind:
-        """The kind of the problem."""
+        """The kind of the issue, such as ``oom``."""
         return self.fingerprint.kind
 
     def as_dict(self) -> dict[str, Any]:
@@ -160,38 +160,42 @@ class StormlogIssue:
 
 
 def normalize_issue_state(state: str) -> IssueState:
-    """The state as files spell it; ``ValueError`` when there is no such state."""
+    """The state, spelled as in files. Raises ``ValueError`` when there is no such state."""
     return cast(IssueState, _core.issue_state(state))
 
 
 def normalize_text_dimension(value: object, *, default: str = "unknown") -> str:
-    """Remove case, addresses, numbers and repeated white space from a label."""
+    """Normalize a label, so that it is the same in every run. Addresses and numbers become
+    placeholders, letters become lower case, and white space becomes single spaces. A blank label
+    becomes ``default``."""
     label = _core.normalize_text(value)
     return default if label is None else label
 
 
 def normalize_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove from the dimensions what changes from run to run, and sort their keys."""
+    """Replace the parts of the dimensions that change from run to run, such as numbers in texts, by
+    placeholders, and sort the keys."""
     return _core.normalize_dimensions(dimensions)
 
 
 def freeze_dimensions(dimensions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Dimensions as a read-only mapping, keys sorted and lists as tuples."""
+    """The dimensions as a read-only mapping with sorted keys; lists become tuples."""
     return ReadOnlyDict({key: _freeze(dimensions[key]) for key in sorted(dimensions)})
 
 
 def json_safe_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
-    """Frozen dimensions as plain dictionaries and lists."""
+    """The result of ``freeze_dimensions`` as plain dictionaries and lists."""
     return {key: _thaw(dimensions[key]) for key in sorted(dimensions)}
 
 
 def categorize_alert_context(context: object) -> str:
-    """The category of an alert, from its text."""
+    """The category of an alert, from its text; it is a dimension of the alert's issue."""
     return _core.alert_category(context)
 
 
 def normalized_error_stem(error: object) -> str:
-    """The part of an error text that identifies the error."""
+    """The part of an error text that identifies the error: the normalized text before the first
+    colon."""
     return _core.error_stem(error)
 
 

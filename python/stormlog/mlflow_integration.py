@@ -47,10 +47,10 @@ MLFLOW_INSTALL_GUIDANCE = (
     "Install with `pip install 'stormlog[mlflow]'`."
 )
 
-# The most metrics and tags that a server accepts at once.
+# The maximum numbers of metrics and tags that a server accepts in one request.
 _MOST_METRICS = 1000
 _MOST_TAGS = 100
-# MLflow's pages find the tables among the files by this tag.
+# MLflow's web pages learn from this tag which files of a run are tables.
 _TABLES_TAG = "mlflow.loggedArtifacts"
 
 
@@ -107,9 +107,10 @@ def mlflow_config_from_namespace(args: argparse.Namespace) -> MlflowExportConfig
 
 
 def ensure_mlflow_available(config: MlflowExportConfig) -> None:
-    """Raise an ``ImportError`` that names what to install if logging is enabled and cannot work.
+    """Raise an ``ImportError`` that names what to install if logging is enabled and MLflow is
+    missing.
 
-    The library is only searched for and not imported, so this costs nothing before a recording.
+    The check searches for MLflow without importing it, so that a recording does not start later.
     """
     if config.enabled and not is_installed("mlflow"):
         raise MissingFrameworkError(MLFLOW_INSTALL_GUIDANCE)
@@ -130,7 +131,7 @@ def export_tracking_run_to_mlflow(
     """Log a recording: its statistics, timeline and alerts, and its files if requested.
 
     ``events`` may be a tracker's events, loaded events or records (dictionaries). Returns the id of
-    the MLflow run.
+    the MLflow run, or ``None`` if logging is not enabled.
     """
     ensure_mlflow_available(config)
     gather = partial(
@@ -152,7 +153,7 @@ def export_diagnose_bundle_to_mlflow(
 ) -> str | None:
     """Log a diagnose bundle: its numbers, flags and suggestions, and its files if requested.
 
-    Returns the id of the run.
+    Returns the id of the MLflow run, or ``None`` if logging is not enabled.
     """
     ensure_mlflow_available(config)
     gather = partial(diagnosis, command_name=command_name, artifact_dir=artifact_dir)

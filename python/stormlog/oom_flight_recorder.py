@@ -39,7 +39,8 @@ class OOMExceptionClassification:
 
 @dataclass(frozen=True)
 class OOMFlightRecorderConfig:
-    """Where bundles are written, how many are kept, their total size, and the events in each."""
+    """Where bundles are written, how many of them are kept, their largest total size in MB, and how
+    many events each contains at most (``buffer_size``)."""
 
     enabled: bool = False
     dump_dir: str = "oom_dumps"
@@ -49,7 +50,7 @@ class OOMFlightRecorderConfig:
 
 
 class OOMFlightRecorder:
-    """Keeps the last events and writes them to a bundle when memory runs out."""
+    """Keeps the last events in memory; ``dump`` writes them to a bundle."""
 
     def __init__(self, config: OOMFlightRecorderConfig) -> None:
         self.config = config
@@ -57,15 +58,15 @@ class OOMFlightRecorder:
         self._sequence = 0
 
     def record_event(self, event: dict[str, Any]) -> None:
-        """Keep an event."""
+        """Keep an event. When ``buffer_size`` events are kept, the oldest is dropped."""
         self._events.append(dict(event))
 
     def snapshot_events(self) -> list[dict[str, Any]]:
-        """The events in memory, oldest first."""
+        """A copy of the kept events, oldest first."""
         return [dict(event) for event in self._events]
 
     def clear(self) -> None:
-        """Clear all events."""
+        """Drop all kept events."""
         self._events.clear()
 
     def dump(
@@ -78,9 +79,10 @@ class OOMFlightRecorder:
         metadata: dict[str, Any] | None = None,
         session_summary: SessionSummary | None = None,
     ) -> str | None:
-        """Write a bundle and return its directory; ``None`` when the recorder is disabled.
+        """Write the kept events to a bundle and return its directory; ``None`` if not enabled.
 
-        Everything is on disk before this returns. What looks like a secret is left out.
+        The bundle is complete on disk when this function returns. Text that looks like a secret is
+        left out. The oldest bundles beyond the limits of the configuration are deleted.
         """
         if not self.config.enabled:
             return None
@@ -107,7 +109,8 @@ class OOMFlightRecorder:
         metadata: dict[str, Any] | None,
         session_summary: SessionSummary | None,
     ) -> str:
-        """Write a bundle of these events for an exception given as class, module and text."""
+        """Write a bundle of the given events. ``exception`` is class, module and text of an
+        exception."""
         now = datetime.now(timezone.utc)
         root = Path(self.config.dump_dir)
         self._sequence += 1
@@ -134,7 +137,7 @@ class OOMFlightRecorder:
 
 
 def announce(path: str) -> None:
-    """Log where a bundle is."""
+    """Log the path of a bundle."""
     logger.warning("OOM flight recorder dump saved to: %s", path)
 
 
@@ -145,7 +148,8 @@ def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
 
 
 def oom_reason(exc: BaseException) -> str | None:
-    """The reason to record if the memory of a device ran out."""
+    """The reason that a bundle states if the exception means that a device ran out of memory;
+    otherwise ``None``."""
     return _core.classify_oom(*exception_facts(exc), _is_torch_oom(exc))
 
 
@@ -155,7 +159,7 @@ def _is_torch_oom(exc: BaseException) -> bool:
 
 
 def exception_facts(exception: BaseException) -> tuple[str, str, str]:
-    """Class, module and text of an exception."""
+    """The name of an exception's class, the module of the class, and the text of the exception."""
     kind = type(exception)
     return kind.__name__, kind.__module__, str(exception)
 

@@ -24,7 +24,8 @@ __all__ = ["GPUMemoryProfiler", "MemorySnapshot", "ProfileResult", "TensorTracke
 
 @dataclass
 class MemorySnapshot:
-    """The memory of a device at one moment."""
+    """One reading of the memory counters of a device, in bytes. It is not a snapshot of PyTorch's
+    allocator."""
 
     timestamp: float
     allocated_memory: int
@@ -39,13 +40,14 @@ class MemorySnapshot:
     stack_trace: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The snapshot as a dictionary, with its fields by name."""
+        """The reading as a dictionary, with its fields by name."""
         return asdict(self)
 
 
 @dataclass
 class ProfileResult:
-    """The change of a device's memory during a function or block."""
+    """The memory of a device before and after a function or block, its peak, and the duration in
+    seconds."""
 
     function_name: str
     execution_time: float
@@ -59,11 +61,13 @@ class ProfileResult:
     call_count: int = 1
 
     def memory_diff(self) -> int:
-        """How many bytes the allocated memory has grown during the measurement."""
+        """How many bytes the allocated memory has grown during the measurement; negative if it has
+        shrunk."""
         return self.memory_after.allocated_memory - self.memory_before.allocated_memory
 
     def peak_memory_usage(self) -> int:
-        """The peak of allocated bytes during the measurement."""
+        """The peak of allocated bytes during the measurement. A measurement inside this one resets
+        PyTorch's peak counter, so that the peak covers only the time since then."""
         return self.memory_peak.max_memory_allocated
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,16 +89,17 @@ class ProfileResult:
 
 
 class TensorTracker:
-    """Counts the tensors that are alive."""
+    """Counts the PyTorch tensors that are alive."""
 
     def count_tensors(self) -> int:
-        """The number of tensors that the garbage collector knows."""
+        """The number of tensors that Python's garbage collector knows."""
         is_tensor = require_torch().is_tensor
         return sum(1 for item in gc.get_objects() if is_tensor(item))
 
 
 class GPUMemoryProfiler:
-    """Profiles functions and blocks on a CUDA device; waits for the device at every snapshot."""
+    """Measures functions and blocks on a CUDA device. Before every reading it waits until the
+    device has finished its work."""
 
     def __init__(
         self,
@@ -153,7 +158,7 @@ class GPUMemoryProfiler:
 
     @contextmanager
     def _measured(self, name: str) -> Iterator[None]:
-        """Measure a block, even if it fails."""
+        """Measure a ``with`` block; the result is also kept if the block raises an exception."""
         count = self._tensors.count_tensors if self.track_tensors else lambda: 0
         self._torch.cuda.reset_peak_memory_stats(self.device)
         tensors_before = count()
@@ -184,7 +189,7 @@ class GPUMemoryProfiler:
     def profile_function(
         self, func: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> ProfileResult:
-        """Call a function and measure it; its result is dropped."""
+        """Call a function and return the measurement; what the function returns is dropped."""
         with self._measured(getattr(func, "__name__", repr(func))):
             func(*args, **kwargs)
         return self.results[-1]
@@ -198,11 +203,11 @@ class GPUMemoryProfiler:
         self._monitor.start(lambda: self.snapshots.append(self._take_snapshot("monitor")), interval)
 
     def stop_monitoring(self) -> None:
-        """Stop reading the memory counters."""
+        """End what ``start_monitoring`` started."""
         self._monitor.stop()
 
     def get_summary(self) -> dict[str, Any]:
-        """All results in numbers, by function."""
+        """The results in numbers, in total and by function."""
         if not self.results:
             return {"message": "No profiling results available"}
         current = self._torch.cuda.memory_allocated(self.device)
@@ -228,7 +233,7 @@ class GPUMemoryProfiler:
         }
 
     def clear_results(self) -> None:
-        """Clear all results and restart the measurement."""
+        """Delete all results and readings; changes count from the memory use now."""
         self.results.clear()
         self.snapshots.clear()
         self.function_stats.clear()

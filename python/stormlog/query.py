@@ -4,8 +4,8 @@
     >>> store = stormlog.query.open(["./live_sink", "./oom_dumps"])
     >>> store.list_issues()
 
-A store shows the state when it was opened: manifests are read then, events when they are first
-needed.
+A store lists the artifacts that exist when it is opened. It reads manifests at once, and events
+when a query first needs them.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class CatalogOOMBundle:
 
 @dataclass(frozen=True)
 class CatalogWarning:
-    """A problem with one of the paths. It affects the answers to queries."""
+    """A problem with one of the paths; answers to queries may be incomplete because of it."""
 
     path: str
     message: str
@@ -297,7 +297,8 @@ class SummaryRow:
 
 
 class EventRows(Sequence[EventRow]):
-    """Event rows in order of time, created on access; equal to a list of them."""
+    """Event rows in order of time, created on access. It compares equal to a list of the same
+    rows."""
 
     def __init__(self, rows: _core.QueriedEvents) -> None:
         self._rows = rows
@@ -360,7 +361,7 @@ class ArtifactCatalog:
 
     @property
     def warnings(self) -> list[CatalogWarning]:
-        """All warnings so far."""
+        """The warnings from opening the paths and from all queries so far."""
         return [CatalogWarning(**fields) for fields in self._core.warnings()]
 
     def as_dict(self) -> dict[str, Any]:
@@ -389,7 +390,7 @@ class QueryStore:
     def list_run_attachments(
         self, filters: RunAttachmentFilter | None = None
     ) -> list[RunAttachmentRow]:
-        """The attachments of each run."""
+        """The attachments of all runs."""
         rows = self._core.run_attachments(_wanted(filters))
         return [RunAttachmentRow(**fields) for fields in rows]
 
@@ -428,11 +429,11 @@ class QueryStore:
         state_overrides: Mapping[str, str] | None = None,
         include_findings: bool = False,
     ) -> list[StormlogIssue]:
-        """The issues, most severe and latest first.
+        """The issues; the most severe come first, and of these the latest.
 
-        With ``include_findings`` the memory is judged by Stormlog's own detectors, and each kind
-        of finding is a kind of issue: ``allocator_leak``, ``hidden_drift`` and so on. Without it,
-        hidden memory is judged by the rules of stormlog 0.3.9 (``hidden_memory_anomaly``).
+        With ``include_findings``, Stormlog's own detectors examine the recordings, and each kind of
+        finding is a kind of issue: ``allocator_leak``, ``hidden_drift`` and so on. Without it, the
+        rules of stormlog 0.3.9 decide about hidden memory (``hidden_memory_anomaly``).
         """
         overrides = [] if state_overrides is None else list(state_overrides.items())
         rows = self._core.issues(_wanted(filters), overrides, include_findings)
@@ -446,12 +447,14 @@ class QueryStore:
     def summarize(
         self, metric: SummaryMetric, *, group_by: SummaryGroupBy | None = None
     ) -> list[SummaryRow]:
-        """Summarize a metric per session, rank or status."""
+        """The value of a metric for each session, rank or status; groups without a value are left
+        out."""
         return [_summary(fields) for fields in self._core.summarize(metric, group_by)]
 
 
 class IssueStates:
-    """States of issues by fingerprint id, in a file that is replaced atomically under a lock.
+    """Reads and changes the states of issues in a file. The file is locked while it is changed, and
+    replaced as a whole.
 
     >>> store.issue_state.resolve("issue:876c8d4f6dbab3ef989deddc", reason="batch halved")
     'resolved'
@@ -466,14 +469,15 @@ class IssueStates:
         self.path = Path(path)
 
     def all(self) -> dict[str, str]:
-        """The state of every issue in the artifacts."""
+        """The state of every issue in the artifacts, by fingerprint id."""
         return dict(self._core.issue_states(self.path))
 
     def __getitem__(self, fingerprint_id: str) -> str:
         return self.all()[fingerprint_id]
 
     def resolve(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:
-        """Mark an issue as fixed; when it is seen again, it is regressed."""
+        """Mark an issue as resolved, and return its state. When it is seen again, it is
+        regressed."""
         return self._decide(fingerprint_id, "resolved", None, by, reason)
 
     def ignore(
@@ -484,11 +488,12 @@ class IssueStates:
         reason: str | None = None,
         by: str = "",
     ) -> str:
-        """Ignore an issue, permanently or until a time."""
+        """Ignore an issue, permanently or until a time in nanoseconds since 1970, and return its
+        state."""
         return self._decide(fingerprint_id, "ignored", until_ns, by, reason)
 
     def reopen(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:
-        """Mark a resolved or ignored issue as open again."""
+        """Mark a resolved or ignored issue as open again, and return its state."""
         return self._decide(fingerprint_id, "open", None, by, reason)
 
     def _decide(
@@ -501,7 +506,7 @@ class IssueStates:
 
 
 def open(paths: Sequence[str | Path]) -> QueryStore:
-    """Open artifacts, directories of them, or both."""
+    """Open artifacts for queries; a path is that of an artifact or of a directory of artifacts."""
     return QueryStore(ArtifactCatalog(paths))
 
 

@@ -134,7 +134,7 @@ class RunAttachmentFilter:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run."""
+    """A run; ``explicit`` says whether an envelope describes it."""
 
     run_id: str
     explicit: bool
@@ -195,20 +195,20 @@ class RunAttachmentRow:
 
 
 def is_run_envelope(payload: Mapping[str, Any]) -> bool:
-    """Whether an object declares that it is a run envelope of a version that we read."""
+    """Whether a JSON object declares that it is a run envelope of a version that Stormlog reads."""
     return _core.is_run_envelope(payload)
 
 
 def run_envelope_from_payload(
     payload: Mapping[str, Any], envelope_path: Path
 ) -> CatalogRunEnvelope | None:
-    """The run envelope in an object; None when any part of it is invalid."""
+    """The run envelope in a JSON object; ``None`` when any part of it is invalid."""
     fields = _core.read_run_envelope(payload, envelope_path)
     return None if fields is None else envelope_of_fields(fields)
 
 
 def envelope_of_fields(fields: dict[str, Any]) -> CatalogRunEnvelope:
-    """The envelope with these fields, as the core returns them."""
+    """The envelope with the given fields, which the Rust core has read."""
     attachments = (CatalogRunAttachment(**entry) for entry in fields["attachments"])
     sessions = (CatalogRunSessionRef(**entry) for entry in fields["sessions"])
     return CatalogRunEnvelope(

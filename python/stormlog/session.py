@@ -1,4 +1,5 @@
-"""Sessions: one recording of one process, its summary, and the choice of the default session."""
+"""Sessions (the events that have one session id): their summaries, and which session is used when
+none is requested."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ _UNCHANGED = object()
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """The facts about a session without its events."""
+    """What a manifest states about a session: id, status, times, process and source."""
 
     session_id: str
     status: str
@@ -75,7 +76,7 @@ _SessionLike = TypeVar("_SessionLike", bound="SessionSummary | _HasSummary")
 
 
 def now_ns() -> int:
-    """The wall clock in nanoseconds since 1970."""
+    """The current time in nanoseconds since 1970."""
     return time.time_ns()
 
 
@@ -85,12 +86,13 @@ def new_session_id() -> str:
 
 
 def stable_legacy_session_id(*parts: object) -> str:
-    """The id of a session that was recorded without one. The same parts give the same id."""
+    """An id for a session that was recorded without one, computed from ``parts``. The same parts
+    give the same id."""
     return _core.stable_legacy_session_id(parts)
 
 
 def normalize_session_status(value: object) -> str:
-    """The status as files spell it; ``ValueError`` when there is no such status."""
+    """The status, spelled as in files. Raises ``ValueError`` when there is no such status."""
     return _core.normalize_session_status(value)
 
 
@@ -108,7 +110,8 @@ def create_session_summary(
     local_rank: int = 0,
     world_size: int = 1,
 ) -> SessionSummary:
-    """The summary of a session. Values that are not given come from this process and its clock."""
+    """Make the summary of a session. Host, process id and start time are those of this process and
+    its clock if they are not given."""
     integer = _core.session_integer
     status = normalize_session_status(status)
     started = now_ns() if started_at_ns is None else integer(started_at_ns, "started_at_ns")
@@ -151,7 +154,8 @@ def update_session_summary(
 def finalize_session_summary(
     summary: SessionSummary, *, ended_at_ns: int | None = None
 ) -> SessionSummary:
-    """A copy of the summary after a normal end. A status that shows a problem is kept."""
+    """A copy of the summary with an end time. The status ``running`` becomes ``completed``; any
+    other status is kept."""
     running = summary.status == SESSION_STATUS_RUNNING
     return update_session_summary(
         summary,
@@ -193,7 +197,7 @@ def infer_session_summary_from_events(
 
 
 def session_summary_from_dict(payload: Mapping[str, Any]) -> SessionSummary:
-    """The summary in a manifest or another file."""
+    """The summary from an object of a manifest or of another JSON file."""
     return SessionSummary(**_core.session_from_mapping(payload))
 
 
@@ -203,13 +207,14 @@ def session_summary_to_dict(summary: SessionSummary) -> dict[str, Any]:
 
 
 def sort_session_summaries(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
-    """The summaries in the order in which a session is chosen when none is requested."""
+    """The summaries in the order in which a session is chosen when none is requested: completed,
+    interrupted, incomplete, running; of the same status, the latest first."""
     rows = list(summaries)
     return [rows[place] for place in _core.session_order(rows)]
 
 
 def select_default_session(sessions: Iterable[_SessionLike]) -> _SessionLike | None:
-    """The session that is used when none is given; ``None`` when there are none."""
+    """The session that is used when none is requested; ``None`` when ``sessions`` is empty."""
     rows = list(sessions)
     summaries = [row if isinstance(row, SessionSummary) else row.summary for row in rows]
     order = _core.session_order(summaries)
@@ -217,6 +222,7 @@ def select_default_session(sessions: Iterable[_SessionLike]) -> _SessionLike | N
 
 
 def select_default_loaded_session(sessions: Iterable[Any]) -> Any | None:
-    """The loaded session that is used when none is given; those with events are preferred."""
+    """The loaded session that is used when none is requested. A session without events is used only
+    if none has events."""
     rows = list(sessions)
     return select_default_session([row for row in rows if row.events] or rows)

@@ -82,7 +82,7 @@ _V2_ORDER = (*REQUIRED_V2_FIELDS[:7], *OPTIONAL_V2_FIELDS, *REQUIRED_V2_FIELDS[7
 
 @dataclass
 class TelemetryEventV2:
-    """An event from before sessions had ids."""
+    """An event of schema version 2, in which events have no session id."""
 
     schema_version: Literal[2]
     timestamp_ns: int
@@ -113,7 +113,8 @@ class TelemetryEventV2:
 
 @dataclass
 class TelemetryEventV3:
-    """A sample or another event of a session, with the memory counters at its time."""
+    """An event of schema version 3: a sample or another event of a session, with the memory
+    counters at its time. ``None`` is unknown."""
 
     schema_version: Literal[3]
     session_id: str
@@ -145,7 +146,7 @@ class TelemetryEventV3:
 
 @dataclass
 class TelemetryEventV4:
-    """An event whose counters may be unknown (None); unknown is never zero."""
+    """An event of schema version 4, in which every counter may be unknown (``None``)."""
 
     schema_version: Literal[4]
     session_id: str
@@ -189,7 +190,7 @@ class LoadedTelemetrySession:
     damage: tuple[Damage, ...] = field(default=(), kw_only=True)
 
     def telemetry_records(self) -> list[ProjectedTelemetryRecord]:
-        """The events in the form that telemetry tools expect."""
+        """The events as ``project_telemetry_event`` returns them."""
         return project_telemetry_events(self.events)
 
     def resources(self) -> list[dict[str, Any]]:
@@ -202,7 +203,7 @@ class LoadedTelemetrySession:
 
 
 def validate_telemetry_record(record: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` if the record is invalid for its version (2, 3 or 4)."""
+    """Raise ``ValueError`` if the record breaks a rule of its schema version (2, 3 or 4)."""
     _core.validate_record(record)
 
 
@@ -213,7 +214,8 @@ def telemetry_event_from_record(
     default_sampling_interval_ms: int = 0,
     default_session_id: str | None = None,
 ) -> TelemetryEventV3:
-    """Convert a record of any version, including legacy ones, to an event."""
+    """Convert a record (a dictionary) of any schema version to an event. With
+    ``permissive_legacy``, records without a schema version are accepted too."""
     return _core.event_from_record(
         record,
         bool(permissive_legacy),
@@ -226,7 +228,8 @@ def telemetry_event_from_record(
 def telemetry_event_to_dict(
     event: TelemetryEventV3 | TelemetryEventV4 | TelemetryEventV2,
 ) -> dict[str, Any]:
-    """The event as a record, with keys in the order of serialisation."""
+    """The event as a record (a dictionary), with the keys in the order in which files contain
+    them."""
     names = _V2_ORDER if event.schema_version == SCHEMA_VERSION_V2 else _ORDER
     record: dict[str, Any] = {name: getattr(event, name) for name in names}
     record["metadata"] = dict(event.metadata)
@@ -242,7 +245,8 @@ def resolve_distributed_identity(
     metadata: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Job id, rank, local rank and world size, from arguments, metadata or launcher variables."""
+    """Determine job id, rank, local rank and world size. Each comes from the argument, otherwise
+    from ``metadata``, otherwise from the launcher's variables in ``env``."""
     return _core.resolve_identity(job_id, rank, local_rank, world_size, metadata, env)
 
 
@@ -254,10 +258,11 @@ def load_telemetry_events(
     *,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TelemetryEvents:
-    """Load the events of one session: the given session, or the default one.
+    """Load the events of one session: that with ``session_id``, or else that which
+    ``select_default_session`` chooses.
 
     With ``on_error="skip"`` records that cannot be read are skipped and listed in the
-    result's ``damage``. An incomplete last line is never an error.
+    result's ``damage``. An incomplete last line never raises an error.
     """
     rows, damage_fields = _core.load_events(
         path, permissive_legacy, events_key, session_id, _skips(on_error)
@@ -274,7 +279,7 @@ def load_telemetry_sessions(
     *,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> list[LoadedTelemetrySession]:
-    """Load every session of an artifact, with the default session first."""
+    """Load every session of an artifact, in the order of ``sort_session_summaries``."""
     sessions, damage_fields = _core.load_sessions(
         path, permissive_legacy, events_key, _skips(on_error)
     )

@@ -41,7 +41,7 @@ def is_alert_event(event: TelemetryClassifiable) -> bool:
 
 
 def event_severity(event: TelemetryClassifiable) -> str:
-    """The severity of the event, from its metadata or its type."""
+    """The severity of the event, from its metadata or otherwise from its type."""
     return _core.event_severity(event.event_type, event.metadata)
 
 
@@ -51,12 +51,13 @@ def is_oom_event(event: TelemetryClassifiable) -> bool:
 
 
 def is_collector_degradation_event(event: TelemetryClassifiable) -> bool:
-    """Whether the event was recorded by a degraded collector."""
+    """Whether the event reports that a collector degraded, or was recorded by a degraded
+    collector."""
     return _core.is_collector_degradation_event(event.event_type, event.metadata)
 
 
 def event_backend(event: TelemetryClassifiable) -> str:
-    """The backend in the event's metadata, or ``unknown``."""
+    """The backend (such as ``cuda``) in the event's metadata, or ``unknown``."""
     return _core.event_backend(event.metadata)
 
 

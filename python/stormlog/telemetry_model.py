@@ -1,5 +1,5 @@
-"""Projects records to the form that telemetry tools expect: resource (the source), attributes (the
-measurements) and correlation (session, job and phase)."""
+"""Projects records: converts them to the form that telemetry tools expect, with resource (the
+source), attributes (the measurements) and correlation (session, job and phase)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ProjectedTelemetryRecord:
 def project_telemetry_mapping(
     record: Mapping[str, Any], *, observed_timestamp_ns: int | None = None
 ) -> ProjectedTelemetryRecord:
-    """Project a record of any version that names its session."""
+    """Project a record of any schema version; the record must have a session id."""
     projected = _core.project(record, observed_timestamp_ns)
     for name in ("resource", "attributes", "correlation"):
         projected[name] = freeze(projected[name])

@@ -76,7 +76,8 @@ class AlertSummary:
 
 @dataclass(frozen=True)
 class CollectorHealthSummary:
-    """The health of the collectors."""
+    """How often the collectors of a session degraded and recovered, and how long they were
+    degraded."""
 
     transition_count: int = 0
     degraded_count: int = 0
@@ -87,7 +88,7 @@ class CollectorHealthSummary:
 
 @dataclass(frozen=True)
 class OomSummary:
-    """How often memory ran out."""
+    """The number of out-of-memory errors of a session, and of the OOM bundles written for them."""
 
     marker_count: int = 0
     event_count: int = 0
@@ -96,7 +97,8 @@ class OomSummary:
 
 @dataclass(frozen=True)
 class RankRollup:
-    """The totals of one rank."""
+    """The totals and peaks of one rank. The hidden gap is the used device memory minus the memory
+    that the allocator has reserved."""
 
     rank: int
     local_rank: int
@@ -115,7 +117,7 @@ class RankRollup:
 
 @dataclass(frozen=True)
 class WindowRollup:
-    """The totals of one time window."""
+    """The totals and peaks of one time window of a session."""
 
     index: int
     start_ns: int
@@ -131,7 +133,7 @@ class WindowRollup:
 
 @dataclass(frozen=True)
 class SessionRollup:
-    """The totals of one session."""
+    """The totals and peaks of one session."""
 
     session: SessionSummary
     event_count: int
@@ -151,7 +153,8 @@ class SessionRollup:
 
 @dataclass(frozen=True)
 class RollupCoverage:
-    """The segments that rollups cover."""
+    """The segments whose events the rollups count, and how many segments retention had deleted
+    before."""
 
     retained_segment_filenames: list[str] = field(default_factory=list)
     retained_segment_count: int = 0
@@ -163,7 +166,7 @@ class RollupCoverage:
 
 @dataclass(frozen=True)
 class TelemetryRollupFile:
-    """A complete ``rollups.json``."""
+    """The content of a file ``rollups.json``."""
 
     schema_version: int
     format: str
@@ -182,9 +185,10 @@ def build_telemetry_rollups(
     window_duration_ns: int = DEFAULT_ROLLUP_WINDOW_NS,
     coverage: RollupCoverage | None = None,
 ) -> TelemetryRollupFile:
-    """The rollups of loaded sessions; with a manifest, of the sink that it describes."""
+    """Compute the rollups of loaded sessions. ``manifest`` is that of the sink from which they were
+    loaded; the rollups state its segments as their coverage."""
     if window_duration_ns <= 0:
-        # A plain ValueError, because callers compare the exact type for a wrong argument.
+        # A plain ValueError, as in stormlog 0.3.9, because programs compare its exact type.
         raise ValueError("window_duration_ns must be >= 1")
     loaded = [
         (item.summary, _rows(item), item.sources_loaded, item.warnings) for item in sessions
@@ -208,7 +212,7 @@ def rollup_coverage_from_manifest(
     pruned_segment_count: int | None = None,
     pruned_bytes: int | None = None,
 ) -> RollupCoverage:
-    """The coverage of all segments in a manifest."""
+    """The coverage of rollups that count all segments in a manifest."""
     segments = [] if manifest is None else manifest.segments
     return RollupCoverage(
         retained_segment_filenames=[segment.filename for segment in segments],
@@ -221,28 +225,31 @@ def rollup_coverage_from_manifest(
 
 
 def resolve_telemetry_rollup_path(path: str | Path) -> Path:
-    """The path of a sink's rollups; ``path`` is the sink's directory or a file in it."""
+    """The path of the file with a sink's rollups; ``path`` is the sink's directory or a file in
+    it."""
     return _core.rollup_path(path)
 
 
 def read_telemetry_rollups(path: str | Path) -> TelemetryRollupFile | None:
-    """The rollups of a sink; None when they cannot be read or do not match its manifest."""
+    """The rollups of a sink; ``None`` when they cannot be read or do not match the sink's
+    manifest."""
     fields = _core.read_rollups(path)
     return None if fields is None else _file(fields)
 
 
 def write_telemetry_rollups(root_dir: str | Path, rollups: TelemetryRollupFile) -> Path:
-    """Write rollups to a directory, created when missing, and return their path."""
+    """Write rollups to a directory, which is created if necessary, and return the path of the
+    file."""
     return _core.write_rollups(root_dir, asdict(rollups))
 
 
 def telemetry_rollup_file_from_dict(payload: Mapping[str, Any]) -> TelemetryRollupFile:
-    """Rollups from the object in a file; every key is required."""
+    """The rollups in the JSON object of a ``rollups.json``; every key is required."""
     return _file(_core.rollups_from_mapping(payload))
 
 
 def telemetry_rollup_file_to_dict(rollups: TelemetryRollupFile) -> dict[str, Any]:
-    """Rollups as plain dictionaries and lists."""
+    """The rollups as plain dictionaries and lists."""
     return asdict(rollups)
 
 

@@ -48,13 +48,14 @@ class TelemetrySinkConfig:
     retention_max_total_bytes: int = 512 * 1024 * 1024
     write_rollups: bool = True
     rollup_window_seconds: int = 60
-    #: Keep the whole run within this many bytes by thinning its older part: each older interval
-    #: keeps its first, last, lowest and highest sample. Replaces both limits of retention.
+    #: Keep the whole run within this many bytes by thinning its older part: of each interval of
+    #: time, the first, last, lowest and highest samples stay. ``retention_max_files`` and
+    #: ``retention_max_total_bytes`` then have no effect.
     thinning_budget_bytes: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.root_dir = Path(self.root_dir)
-        # Callers compare the exact type for a sink's arguments, so these are plain ValueErrors.
+        # Plain ValueErrors, as in stormlog 0.3.9, because programs compare their exact type.
         if self.flush_every_events <= 0:
             raise ValueError("flush_every_events must be >= 1")
         if self.flush_every_seconds <= 0:
@@ -83,7 +84,7 @@ class TelemetrySinkSegment:
     size_bytes: int
     closed: bool
     session_id: str | None = None
-    #: Only some samples are left of each interval of this length; 0 when all samples are there.
+    #: Of each interval of this length only some samples are left; 0 when no sample was removed.
     thinned_interval_ns: int = field(default=0, kw_only=True)
 
 
@@ -96,17 +97,20 @@ class TelemetrySinkManifest:
     sessions: list[SessionSummary] = field(default_factory=list)
     segments: list[TelemetrySinkSegment] = field(default_factory=list)
     dropped_event_count: int = field(default=0, kw_only=True)
-    #: ``samples_dropped``, ``segments`` and ``until_ns``; empty when nothing was thinned.
+    #: What thinning removed: the number of samples (key ``samples_dropped``), the number of
+    #: segments they were in (``segments``), and the time up to which samples are sparse
+    #: (``until_ns``). Empty when nothing was thinned.
     thinned: dict[str, int] = field(default_factory=dict, kw_only=True)
-    #: ``segments`` and ``events`` that were deleted from a thinned sink; empty when none were.
+    #: How many segments and events (keys ``segments`` and ``events``) were deleted from a sink that
+    #: uses thinning; empty when none were deleted.
     pruned: dict[str, int] = field(default_factory=dict, kw_only=True)
 
 
 class AppendOnlyTelemetrySink(_core.Sink):
-    """Appends records to segments; safe against crashes, forks and a second process.
+    """Appends records to segments. A crash, a fork or a second process does not damage the files.
 
-    When another process records into ``config.root_dir``, the sink uses a sibling directory with
-    this process's id in its name. It logs this, and ``directory`` is the directory in use.
+    When another process records into ``config.root_dir``, the sink uses a directory beside it with
+    this process's id in its name, and logs this. ``directory`` is the directory in use.
     """
 
     def __init__(self, config: TelemetrySinkConfig) -> None:
@@ -126,7 +130,8 @@ class AppendOnlyTelemetrySink(_core.Sink):
         return None if fields is None else SessionSummary(**fields)
 
     def close(self, session_status: str = SESSION_STATUS_COMPLETED) -> None:
-        """Flush, close the segment and end the session; the sink can be used again."""
+        """Write buffered records, close the segment and end the session. The sink can then start
+        another session."""
         self.end(session_status)
         self._log_notices()
 

@@ -1,4 +1,4 @@
-"""Markers for timelines: events as points, and phases as spans."""
+"""Marks (here called markers) for timelines: events as moments, and phases as time spans."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MARKER_SOURCE_TELEMETRY_EVENT = "telemetry_event"
 
 @dataclass(frozen=True)
 class TimelineMarker:
-    """An event at a time, or a span between two times."""
+    """A labelled moment (``end_ns`` is ``None``) or time span in a timeline."""
 
     session_id: str
     start_ns: int
@@ -61,14 +61,14 @@ class TimelineMarker:
 
     @property
     def is_interval(self) -> bool:
-        """Whether the marker covers a time span."""
+        """Whether the marker is a time span and not a moment."""
         return self.end_ns is not None and self.end_ns > self.start_ns
 
 
 def derive_timeline_markers(
     events: Sequence[Any], *, include_phase_markers: bool = True
 ) -> list[TimelineMarker]:
-    """The markers of events, given as objects or mappings, in order of time."""
+    """The markers of events in order of time. Events are given as objects or mappings."""
     given = rows_or_objects(events)
     objects: Any = given if isinstance(given, list) else events
     markers = []

@@ -67,7 +67,7 @@ class TrackingEvent:
 
 
 class _Thresholds(dict[str, float]):
-    """Thresholds of alerts; a change applies to the recorder at once."""
+    """Thresholds of alerts. A changed threshold is passed to the recorder at once."""
 
     def __init__(self, set_limit: Callable[[str, float], None]) -> None:
         super().__init__(_core.DEFAULT_THRESHOLDS)
@@ -79,8 +79,7 @@ class _Thresholds(dict[str, float]):
 
 
 class MemoryTracker(BundlingTracker):
-    """Tracks a CUDA, ROCm or MPS device. It is sampled on a thread that does not need the
-    interpreter.
+    """Tracks a CUDA, ROCm or MPS device. A background thread takes the samples.
 
     With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle, even if it is not
     caught. With ``enable_native_cuda_history`` PyTorch records what its allocator does while the
@@ -173,7 +172,8 @@ class MemoryTracker(BundlingTracker):
     def capture_oom(
         self, context: str = "runtime", metadata: dict[str, Any] | None = None
     ) -> Iterator[None]:
-        """A block whose out-of-memory errors write a bundle; they are still raised."""
+        """A ``with`` block: an out-of-memory error in it writes a bundle if the tracker writes
+        bundles, and is then raised as usual."""
         is_on = self.enable_native_cuda_history and self._switch_history_on()
         try:
             with super().capture_oom(context, metadata):
@@ -213,8 +213,8 @@ class MemoryTracker(BundlingTracker):
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Counts of samples, allocations and alerts, and the times of the start and of the last
-        sample."""
+        """The numbers of samples, allocations and alerts of the session, and the times of its start
+        and of the last sample."""
         return self._owner.core.tally()
 
     def get_statistics(self) -> dict[str, Any]:
@@ -223,7 +223,8 @@ class MemoryTracker(BundlingTracker):
         return self._owner.core.device_statistics(self.last_oom_dump_path)
 
     def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:
-        """The warnings, critical alerts and errors among the events that the tracker still has."""
+        """The warnings, critical alerts and errors among the events in memory; with ``last_n``,
+        only the last ones."""
         rows = self._owner.core.events(None, last_n, None, True)
         return [TrackingEvent(**row) for row in rows]
 
@@ -236,7 +237,7 @@ class MemoryTracker(BundlingTracker):
             raise InvalidValueError(f"Unknown threshold: {name}")
 
     def add_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
-        """Call a function with every alert, on the thread that found it."""
+        """Call a function with every alert, on the thread that took the sample."""
         self.alert_callbacks.append(callback)
 
     def remove_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
@@ -324,7 +325,12 @@ class MemoryTracker(BundlingTracker):
 
 
 class MemoryWatchdog:
-    """Empties the allocator's cache when a tracker raises an alert."""
+    """Empties the allocator's cache when a tracker reports a warning or a critical alert.
+
+    A warning counts if memory use has reached ``cleanup_threshold`` (0 to 1). A critical alert also
+    collects garbage. At most one cleanup runs in 30 seconds. ``aggressive_cleanup_threshold`` has
+    no effect.
+    """
 
     def __init__(
         self,
@@ -355,7 +361,7 @@ class MemoryWatchdog:
             self._clean(aggressive=critical)
 
     def force_cleanup(self, aggressive: bool = False) -> None:
-        """Clean up now."""
+        """Empty the allocator's cache now; with ``aggressive``, also collect garbage."""
         self._clean(aggressive)
 
     def _clean(self, aggressive: bool) -> None:
@@ -378,7 +384,7 @@ class MemoryWatchdog:
         self.cleanup_count += 1
 
     def get_cleanup_stats(self) -> dict[str, Any]:
-        """Counts and times of the cleanups."""
+        """The number of cleanups, the time of the last one in epoch seconds, and the settings."""
         return {
             "cleanup_count": self.cleanup_count,
             "last_cleanup_time": self.last_cleanup_time,

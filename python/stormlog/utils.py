@@ -1,4 +1,4 @@
-"""Helpers for byte counts, and information about the machine."""
+"""Convert and format byte counts; information about the machine and the memory of a CUDA device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _CONVERTIBLE = _UNITS[:-1]
 
 
 def format_bytes(bytes_value: int, precision: int = 2) -> str:
-    """A byte count in the largest unit in which it is at least one; units are powers of 1024."""
+    """A byte count as text, in the largest unit (up to PB) of which it is at least one. Units are
+    powers of 1024."""
     if bytes_value == 0:
         return "0 B"
     sign = "-" if bytes_value < 0 else ""
@@ -52,15 +53,16 @@ def _bytes_in(unit: str) -> int:
 
 
 def get_system_info() -> dict[str, Any]:
-    """The machine, Python, and PyTorch, which is imported for this if it is installed."""
-    # A PyTorch that cannot be imported has no device either.
+    """Facts about the machine, Python and PyTorch. PyTorch is imported if it is installed."""
+    # If PyTorch cannot be imported, the result states that no device is available.
     with contextlib.suppress(Exception):
         require_torch()
     return system_info()
 
 
 def get_gpu_info(device: str | int | torch.device | None = None) -> dict[str, Any]:
-    """PyTorch's information about a device; ``{"error": ...}`` when there is none."""
+    """What PyTorch reports about a CUDA device and its memory. When CUDA is not available, the
+    result is a dictionary with the only key ``error``."""
     torch = require_torch()
     if not torch.cuda.is_available():
         return {"error": "CUDA is not available"}
@@ -93,8 +95,8 @@ def get_gpu_info(device: str | int | torch.device | None = None) -> dict[str, An
 
 
 def check_memory_fragmentation(device: str | int | torch.device | None = None) -> dict[str, Any]:
-    """The memory of a device that PyTorch's allocator has reserved, uses and leaves unused: in
-    bytes, as text, and as shares."""
+    """How much memory of a CUDA device PyTorch's allocator has reserved, uses and leaves unused: in
+    bytes, as text, and as shares. When CUDA is not available, the only key is ``error``."""
     torch = require_torch()
     if not torch.cuda.is_available():
         return {"error": "CUDA is not available"}
@@ -134,7 +136,7 @@ _GENERAL_ADVICE = (
 
 
 def suggest_memory_optimization(fragmentation_info: dict[str, Any]) -> list[str]:
-    """Suggestions, from the shares of :func:`check_memory_fragmentation`."""
+    """Suggestions for using less memory, from the result of :func:`check_memory_fragmentation`."""
     fragmented, used, wasted = (
         fragmentation_info.get(f"{name}_ratio", 0)
         for name in ("fragmentation", "utilization", "waste")
@@ -164,7 +166,7 @@ def suggest_memory_optimization(fragmentation_info: dict[str, Any]) -> list[str]
 
 
 def memory_summary(device: str | int | torch.device | None = None) -> str:
-    """A device's memory as text, with suggestions."""
+    """The memory of a CUDA device as text of several lines, with suggestions for using less."""
     gpu, memory = get_gpu_info(device), check_memory_fragmentation(device)
 
     def size(name: str) -> str:
@@ -201,7 +203,8 @@ def memory_summary(device: str | int | torch.device | None = None) -> str:
 
 
 class MemoryContext:
-    """Measures a block of PyTorch work; the peak is reset at its start."""
+    """Measures the allocated memory of a CUDA device around a ``with`` block. PyTorch's peak
+    counter is reset at the start of the block."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Plots of profiles and telemetry. The Rust core draws them; no plotting library is needed."""
+"""Plots of a profiler's results and of recorded events. The Rust core draws them; no plotting
+library is needed."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class MemoryVisualizer:
 
     ``profiler`` is the default source of the plots: a profiler, a tracker, a loaded session, a list
     of events, or the path of an artifact. The same can be passed as ``results`` or ``snapshots`` of
-    a single plot.
+    a single plot. Snapshots are here the readings of a profiler's monitoring.
     """
 
     def __init__(self, profiler: Any = None) -> None:
@@ -66,7 +67,7 @@ class MemoryVisualizer:
         """Memory over time, as a page (``.html``) or a picture (``.png``, ``.svg``).
 
         ``kind`` may also be ``ranks``, ``heatmap``, ``gap``, ``steps`` or ``dashboard`` if the data
-        are events.
+        are events. With ``interactive=False`` a PNG has three times the resolution.
         """
         drawing = self._telemetry_drawing(results, snapshots, kind, session_id, title)
         if drawing is None:
@@ -102,7 +103,8 @@ class MemoryVisualizer:
         *,
         theme: str = "system",
     ) -> Figure:
-        """Compare functions by ``memory_allocated``, ``execution_time`` or ``peak_memory``."""
+        """Compare profiled functions by a metric: ``memory_allocated``, ``execution_time`` or
+        ``peak_memory``."""
         calls = calls_of(self._results(results, None))
         if not calls:
             raise InvalidValueError("No results available for comparison")
@@ -119,9 +121,11 @@ class MemoryVisualizer:
         *,
         theme: str = "system",
     ) -> Figure:
-        """A heat map of functions: time, allocated, freed and peak memory, a column each.
+        """A heat map of profiled functions, with a column each for time, allocated, freed and peak
+        memory.
 
-        Each column is scaled by its highest value. For events the map shows ranks over time.
+        The colors of a column are relative to its highest value. For events, the map shows the
+        memory of the ranks over time.
         """
         drawing = self._telemetry_drawing(results, None, "heatmap", None, None)
         if drawing is None:
@@ -160,7 +164,11 @@ class MemoryVisualizer:
         format: str = "csv",
         save_path: str | PathLike[str] = "memory_profile_data",
     ) -> str:
-        """Write results and snapshots as CSV files or one JSON file; returns a path."""
+        """Write results and snapshots to one CSV file each, or both to one JSON file.
+
+        The names of the files are ``save_path`` with the current time. Returns the path of the JSON
+        file or of the first CSV file.
+        """
         found = list(self._results(results, snapshots))
         taken = list(self._snapshots(results, snapshots))
         stamp = datetime.now().strftime("%Y%m%d_%H%M%S")

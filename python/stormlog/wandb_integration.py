@@ -45,9 +45,8 @@ WANDB_INSTALL_GUIDANCE = (
 
 _TIMELINE_SERIES = ("allocated_bytes", "reserved_bytes", "device_used_bytes")
 
-# By default W&B retries for hours when a server has stopped responding, even where no user can stop
-# it.
-# These settings are W&B's own, and some versions may not know them.
+# By default W&B retries for hours when a server has stopped responding, also where no user is there
+# to stop it. These settings limit the retries. Some versions of W&B may not have all of them.
 _PATIENCE = {
     "x_file_stream_retry_max": 3,
     "x_file_stream_retry_wait_max_seconds": 10,
@@ -118,9 +117,9 @@ def wandb_config_from_namespace(args: argparse.Namespace) -> WandbExportConfig:
 
 
 def ensure_wandb_available(config: WandbExportConfig) -> None:
-    """Raise an ``ImportError`` that names what to install if logging is enabled and cannot work.
+    """Raise an ``ImportError`` that names what to install if logging is enabled and W&B is missing.
 
-    The library is only searched for and not imported, so this costs nothing before a recording.
+    The check searches for W&B without importing it, so that a recording does not start later.
     """
     if config.enabled and not is_installed("wandb"):
         raise MissingFrameworkError(WANDB_INSTALL_GUIDANCE)
@@ -141,7 +140,7 @@ def export_tracking_run_to_wandb(
     """Log a recording: its statistics, timeline and alerts, and its files if requested.
 
     ``events`` may be a tracker's events, loaded events or records (dictionaries). Returns the
-    address of the W&B run, if it has one.
+    address of the W&B run, or the folder of an offline run; ``None`` if logging is not enabled.
     """
     ensure_wandb_available(config)
     gather = partial(
@@ -163,7 +162,8 @@ def export_diagnose_bundle_to_wandb(
 ) -> str | None:
     """Log a diagnose bundle: its numbers, flags and suggestions, and its files if requested.
 
-    Returns the address of the run, if it has one.
+    Returns the address of the W&B run, or the folder of an offline run; ``None`` if logging is not
+    enabled.
     """
     ensure_wandb_available(config)
     gather = partial(diagnosis, command_name=command_name, artifact_dir=artifact_dir)
@@ -275,7 +275,7 @@ def _plot(wandb: Any, run: Any, content: Content) -> None:
 
 
 def _address(run: Any) -> str | None:
-    """Where to find the run: on the web, or the folder for ``wandb sync``."""
+    """The web address of the run; for an offline run, the folder that ``wandb sync`` uploads."""
     if not run.offline:
         return str(run.url) if run.url else None
     return str(Path(run.dir).parent)

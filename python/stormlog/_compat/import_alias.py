@@ -12,7 +12,7 @@ from types import ModuleType
 
 
 class AliasFinder(MetaPathFinder):
-    """Resolves ``alias.x`` to the module ``x`` of the first package that has one."""
+    """Resolves an import of ``alias.x`` to the module ``x`` of the first package that has one."""
 
     def __init__(self, alias: str, packages: Sequence[str]) -> None:
         self.alias, self.packages = alias, packages
@@ -20,7 +20,8 @@ class AliasFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The import spec of ``alias.x``; None for a module that is not under the alias."""
+        """The import spec of ``alias.x``; None for a module that is not under the alias, and where
+        no package has a module ``x``."""
         package, _, rest = fullname.partition(".")
         if package != self.alias or not rest:
             return None
@@ -40,12 +41,13 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has set the spec of the alias; the module keeps its own name.
+        # The import system has replaced the module's spec by that of the alias. The module gets
+        # its own spec back, and with it its own name.
         module.__spec__ = self.spec
 
 
 def install(alias: str, packages: Sequence[str]) -> None:
-    """Make ``alias.x`` the module ``x`` of the first of the packages that has one."""
+    """Make an import of ``alias.x`` return the module ``x`` of the first package that has one."""
     sys.meta_path.insert(0, AliasFinder(alias, packages))
 
 

@@ -1,4 +1,4 @@
-"""Switches PyTorch's allocation history on for short times, and reads the blocks that it shows.
+"""Switches PyTorch's allocation history on for short times, and lists the blocks with a stack.
 
 A history that the program switched on itself is used as it is and left on.
 """
@@ -21,9 +21,11 @@ class Counters(NamedTuple):
     """Counters of PyTorch's allocator for one device at one moment."""
 
     allocated_bytes: int
-    # Since the program started: allocations, and allocations plus frees.
+    # The number of allocations since the program started.
     allocations: int
+    # The number of allocations and frees since the program started.
     actions: int
+    # The number of blocks that exist now, in use or not.
     blocks: int
 
 
@@ -56,5 +58,6 @@ class History(_cuda_history.Window):
         return bool(ask()) if ask is not None else False
 
     def blocks(self) -> tuple[list[Block], int]:
-        """The blocks in use that have a stack, and the number of all blocks."""
+        """Take a snapshot. Returns the blocks in use that have a stack, and the number of all
+        blocks, in use or not."""
         return _core.live_blocks(self._torch, self._torch._C._cuda_memorySnapshot)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 
-# How many rises show a rhythm, how many of the latest ones are kept, and by which share the steps
-# between two rises may differ from the median.
+# How many rises are needed to see a rhythm, and how many of the latest rises are kept.
 _ENOUGH = 3
 _KEPT = 6
+# The number of steps between two rises may differ from the median by this share of the median, and
+# by one step in any case.
 _TOLERANCE = 0.05
 # Reading the level at the end of a step costs 20 µs. One search reads it at most this often.
 _MOST_STEPS = 2000
@@ -40,7 +41,8 @@ class Rhythm:
             self._highest = level
 
     def period(self) -> int | None:
-        """The median number of steps between two rises; None when the numbers differ too much."""
+        """The median number of steps between two rises; None after too few rises, or when the
+        numbers differ too much."""
         rises = list(self._rises)
         distances = sorted(later - earlier for earlier, later in zip(rises, rises[1:], strict=False))
         if len(distances) < _ENOUGH - 1:

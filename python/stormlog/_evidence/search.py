@@ -1,6 +1,6 @@
-"""One search for the cause of growth: takes snapshots after windows, groups the blocks that
-survived, looks for what holds them, and records each intermediate result as an event. Works on a
-thread of its own."""
+"""Searches for the cause of growing memory. A search takes snapshots after windows, groups the
+blocks that survived, looks for what holds them, and records each intermediate result as an event.
+Most of this work is done on a separate thread."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
 from .history import Block, History, turn
 from .survivors import Survivors, Window
 
-# How many windows in which memory grew are enough for an answer (windows of steps, windows by
-# time), and the most windows of one search.
+# A search has its answer after this many windows in which memory grew; a search on request ends
+# after this many windows in any case. The key is the kind of the windows: windows of some steps, or
+# windows of a fixed time. No search has more than MOST_WINDOWS windows.
 ENOUGH = {"steps": 4, "time": 5}
 MOST_WINDOWS = 12
-# Windows after which the search for the holder starts.
+# The search for the holder starts after this many windows, counted in the same way.
 _LOCATED = {"steps": 3, "time": 4}
-# The search for a holder: the most blocks to look for, and its longest and shortest time.
+# The search for a holder: the most blocks to look for, and the longest and the shortest time in
+# seconds that it may have.
 _MOST_BLOCKS = 512
 _LOCATE_S = 0.9
 _SHORTEST_LOCATE_S = 0.1
-# The part of the budget that the search for a holder leaves for further windows.
+# The seconds of the budget that the search for a holder leaves for further windows.
 _KEPT_S = 0.08
-# How that search shares the interpreter: it works, then it sleeps.
+# The search for a holder works and sleeps in turn for these times, so that the program can run.
 _WORK_S, _REST_S = 0.001, 0.006
-# Windows by time: how long one is open, how long blocks must live after it to be survivors, and the
-# share of its time that recording is assumed to cost.
+# Windows of a fixed time: how long one is open, how long blocks must live after it to be survivors,
+# and the share of the window's time that recording is assumed to cost.
 _WINDOW_S = 0.25
 _SETTLE_S = 1.5
 _RECORDED_SHARE = 0.13
@@ -42,14 +44,15 @@ _MOST_HOLDERS = 8
 # Autograd graphs are searched in slices, one at the end of each step, up to a total time.
 _GRAPH_S = 0.008
 _MOST_GRAPHS_S = 0.1
-# How long to wait before a search that found nothing is repeated.
+# After a search without an answer, seconds until growing memory may start the next search.
 FIRST_REST_S = 120.0
-# How often the number of allocations is checked while they are recorded.
+# While allocations are recorded, seconds between two checks of their number.
 _LOOK_S = 0.2
 
 
 class Search:
-    """The windows of one search and what they show."""
+    """The searches on one device, one after another: the windows of the current search and what
+    they show."""
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class Search:
         self._reason: str | None = None
         self.is_busy = self.is_ended = self.is_answered = self.is_tainted = False
         self._rest_until, self._rest_s = 0.0, FIRST_REST_S
-        # Called with every state that is recorded.
+        # Called with every state of the search that is recorded as an event.
         self.listener: Callable[[dict[str, Any]], None] | None = None
 
     def begin(self, asked_by: str, mode: str) -> None:
@@ -106,7 +109,8 @@ class Search:
         self._survivors.ignore(blocks)
 
     def add(self, window: Window, blocks: list[Block]) -> None:
-        """Add a window that has ended, with the blocks of a snapshot taken some steps later."""
+        """Add a window that has ended, with the blocks of a snapshot that was taken some steps
+        after its end."""
         self.is_busy = True
         self._do(lambda: self._take(window, blocks))
 
@@ -135,8 +139,8 @@ class Search:
             return was_on
 
     def by_time(self, rate: float, asked_by: str = "growth") -> None:
-        """Open windows by time, in a program without steps whose memory grows by ``rate`` bytes per
-        second."""
+        """Open windows of a fixed time, in a program without steps. ``rate`` is the growth of
+        memory in bytes per second; at 0 the growth is measured in each window."""
         self.is_busy = True
         self._do(lambda: self._by_time(rate, asked_by))
 
@@ -189,7 +193,8 @@ class Search:
         if enough >= ENOUGH[self._mode] or len(windows) >= MOST_WINDOWS:
             self.is_ended = True
             self.is_answered = self.is_answered or growing >= ENOUGH[self._mode]
-            # The turn is given back here, because the program may have made its last step.
+            # The lock `turn` is released here and not at the end of the next step, because the
+            # program may have made its last step.
             self._ended()
         self._report()
 
@@ -238,8 +243,8 @@ class Search:
         return bool(self._graphs and self._not_held and self._mode == "steps")
 
     def follow_graphs(self, now: float) -> None:
-        """Search some autograd graphs. Called at the end of a step on the training thread, when no
-        backward pass runs."""
+        """Search some autograd graphs for the blocks that no variable holds. Called at the end of a
+        step on the training thread, when no backward pass runs."""
         limit_s = min(_GRAPH_S, _MOST_GRAPHS_S - self._graphs_s, self._budget.left(now))
         if limit_s > 0:
             found = _holders.locate_in_graphs(self._not_held, self._graphs, now + limit_s)

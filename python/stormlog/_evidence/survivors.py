@@ -10,7 +10,7 @@ from .. import _core
 from .._holders.roots import is_users
 from .history import Block
 
-# The most stacks in an event, and the most frames of a stack. Blocks with other stacks count only
+# The most stacks in an event, and the most frames of a stack. Blocks with further stacks count only
 # in the totals of a window.
 MOST_STACKS = 24
 MOST_FRAMES = 12
@@ -66,7 +66,7 @@ class Survivors:
             if address not in self._seen
         }
         self.windows.append(window)
-        # Only addresses in use now: a freed one may come back as the address of another block.
+        # Addresses of freed blocks are forgotten, because new blocks may get them.
         self._seen = {address for _, address, _, _ in blocks}
 
     def addresses(self, most: int) -> dict[int, int]:
@@ -80,7 +80,8 @@ class Survivors:
         return found
 
     def describe(self) -> dict[str, Any]:
-        """The windows and the stacks as plain dictionaries and lists."""
+        """The windows, with their survivors summed by stack, and the stacks, as dictionaries and
+        lists."""
         sums: dict[Stack, int] = {}
         for window in self.windows:
             for size, stack in window.blocks.values():
@@ -120,7 +121,7 @@ def _described(window: Window, index: dict[Stack, int]) -> dict[str, Any]:
 
 
 def users_stack(frames: list[dict[str, Any]]) -> Stack:
-    """The frames of the user's code, the innermost first; nothing when there are none."""
+    """The frames of the user's code, the innermost first; an empty stack when there are none."""
     users = [
         (frame["filename"], int(frame["line"]), frame["name"])
         for frame in frames

@@ -22,18 +22,19 @@ from .survivors import Window
 # Estimated seconds that a snapshot takes for each entry of a history that the program records
 # itself.
 _ENTRY_S = 2.5e-6
-# The most time of the program that one window may cost.
+# The most seconds of the program's time that one window may cost.
 _LONGEST_WINDOW_S = 0.12
 
 # The first windows are long enough to contain two leaking steps if every fourth step leaks. For
 # rarer leaks the windows get longer, until the rhythm of the leak is known.
 _FIRST_STEPS = 8
 _MOST_STEPS = 256
-# The length of a window around the step at which a rise is due.
+# The number of steps of a window around the step at which a rise is due.
 _AROUND_STEPS = 3
-# Blocks that live this long after a window are its survivors.
+# Blocks that live at least this many steps and this many seconds after a window are its survivors.
 _SETTLE_STEPS = 4
 _SETTLE_S = 0.4
+# The least time in seconds from one snapshot to the next window.
 _BETWEEN_S = 0.4
 
 
@@ -66,12 +67,13 @@ class Windows:
         hook.set_watcher(self.at_step)
 
     def request(self) -> None:
-        """Open windows at the next ends of steps, whether the level rises or not."""
+        """Open windows at the next ends of steps, whether the memory level rises or not."""
         self._is_requested = True
         self._hook.attend()
 
     def at_step(self, step: int, rise: int) -> bool:
-        """Called at the end of a step; returns whether to call at the end of the next one too."""
+        """Called by the step hook at the end of a step. Returns whether the hook should call this
+        function at the end of the next step too."""
         began = time.monotonic()
         self._calls += 1
         try:
@@ -187,11 +189,13 @@ class Windows:
         _, begun, before = self._begun or self._window_end
         blocks, _ = self._history.blocks()
         if self._is_used_as_it_is:
-            # The program records all the time: blocks allocated after the window have stacks too.
+            # The program records all the time, so blocks allocated after the window have stacks
+            # too, and the growth after the window must be counted.
             after = self._history.counters()
         growth = after.allocated_bytes - before.allocated_bytes
         if growth <= 0:
-            # Nothing grew in this window. A leak that is rarer needs a longer one.
+            # Memory did not grow in this window. To contain a rare leak, the next one must be
+            # longer.
             self._steps = min(self._steps * 2, _MOST_STEPS)
         self.search.add(Window(self._window_steps, closed - begun, growth), blocks)
         self._not_before = now + _BETWEEN_S

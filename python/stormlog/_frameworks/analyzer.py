@@ -19,14 +19,15 @@ from ..utils import format_bytes
 
 _MOST_RECOMMENDATIONS = 5
 
+# Name, number of calls, total seconds, total megabytes, peak megabytes.
 FunctionSizes = tuple[str, int, float, float, float]
 
 
 class FrameworkAnalyzer(ABC):
-    """Analyses profile results, tracking results and recorded events.
+    """Analyzes profile results, tracking results and recorded events.
 
-    All sizes in the analyses are in megabytes; a subclass defines how to read its framework's
-    results.
+    Sizes in the analyses of profiles and tracking results are in megabytes. A subclass defines how
+    to read its framework's results. A snapshot of a profile is one reading of the memory counters.
     """
 
     _framework: str
@@ -59,7 +60,8 @@ class FrameworkAnalyzer(ABC):
 
     @abstractmethod
     def _functions(self, profile_result: Any) -> list[FunctionSizes]:
-        """The profiled functions: name, calls, seconds, total memory, peak memory."""
+        """The profiled functions: name, number of calls, total seconds, and megabytes in total (the
+        sum of what each call added) and at the peak."""
 
     def _leaks(self, results: Any) -> list[dict[str, Any]]:
         rate = getattr(results, "memory_growth_rate", 0)
@@ -69,11 +71,13 @@ class FrameworkAnalyzer(ABC):
         return _core.framework_patterns(self._usage(results))
 
     def analyze_fragmentation(self, profile_result: Any) -> dict[str, float]:
-        """The share of reserved memory that is unused in the snapshots of a profile."""
+        """The share of reserved memory that is unused in the snapshots of a profile: its mean
+        (``fragmentation_score``), its trend and its extremes."""
         return _core.framework_fragmentation(self._snapshots(profile_result), "trend")
 
     def _efficiency(self, profile_result: Any) -> float:
-        """How efficiently the profiled code uses memory, as a score from 0 to 10."""
+        """How efficiently the profiled code uses memory, as a score from 0 to 10; 0 for a result
+        without a peak."""
         if not hasattr(profile_result, "peak_memory_mb"):
             return 0.0
         usage = None
@@ -87,13 +91,14 @@ class FrameworkAnalyzer(ABC):
         )
 
     def correlate_with_performance(self, profile_result: Any) -> dict[str, Any]:
-        """Memory and time per call of every profiled function."""
+        """Memory and time per call of every profiled function, with recommendations. No correlation
+        is computed: ``memory_duration_correlation`` is always 0."""
         return _core.framework_performance(self._framework, self._functions(profile_result))
 
     def analyze_memory_gaps(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> list[GapFinding]:
-        """Findings about hidden memory."""
+        """Findings about hidden memory in recorded events."""
         return analyze_hidden_memory_gaps(
             events, self.thresholds, format_bytes, self._gap_remediation, phase_resolver
         )
@@ -110,7 +115,8 @@ class FrameworkAnalyzer(ABC):
     def score_optimization(
         self, profile_result: Any, events: Sequence[Any] | None = None
     ) -> dict[str, Any]:
-        """Scores from 0 to 10, with suggestions; with events, also findings about hidden memory."""
+        """Scores of a profile from 0 to 10, with suggestions. With events, also findings about
+        hidden memory and its attribution to collective operations."""
         fragmentation = self.analyze_fragmentation(profile_result)["fragmentation_score"]
         report = _core.framework_score(
             self._efficiency(profile_result),
@@ -127,7 +133,7 @@ class FrameworkAnalyzer(ABC):
         return report
 
     def _suggestions(self, profile_result: Any) -> list[str]:
-        """Suggestions for a profile."""
+        """At most ten suggestions how the profiled program can use less memory."""
         peak = getattr(profile_result, "peak_memory_mb", None)
         if peak is None:
             return []

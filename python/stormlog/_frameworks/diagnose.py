@@ -1,4 +1,4 @@
-"""Diagnoses this process with its framework's own counters: records a window and writes a bundle.
+"""Diagnoses this process with its framework's own counters: records for a while, writes a bundle.
 
 ``stormlog.diagnose``, which diagnoses programs that use PyTorch, uses this module too.
 """
@@ -19,13 +19,13 @@ from ..telemetry_sink import TelemetrySinkConfig
 HIGH_UTILIZATION_RATIO = 0.85
 MANIFEST_VERSION = 2
 
-# Makes the tracker of a device for an interval and a sink.
+# Makes a tracker from the sampling interval in seconds and the configuration of its sink.
 MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
 
 
 def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracker:
-    """A function that makes a tracker for a device. The tracker logs nothing, because the bundle
-    contains everything."""
+    """A function that makes trackers of the class ``tracker`` for the given device. The trackers
+    write no log messages, because the bundle contains everything."""
 
     def make(interval: float, sink: TelemetrySinkConfig | None) -> RecordedTracker:
         return tracker(
@@ -39,8 +39,8 @@ def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracke
 
 
 def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
-    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as
-    lists; with 0 seconds the lists are empty."""
+    """Record for a number of seconds. Returns the times (in seconds since 1970), the allocated
+    bytes and the reserved bytes as lists; with 0 seconds the lists are empty."""
     if seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = make(interval, None)
@@ -60,7 +60,8 @@ def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, li
 def summary(
     framework: str, make: MakeTracker, environment: dict[str, Any]
 ) -> tuple[dict[str, Any], bool]:
-    """The current state of memory (unknown values are ``None``), and whether it is at risk."""
+    """The current state of memory (unknown values are ``None``), and whether there is a memory
+    risk."""
     with temporary_folder() as folder:
         output = str(folder / "now")
         _, _, found, is_risk = diagnose(framework, make, environment, output, 0, 0.1, "")
@@ -80,9 +81,9 @@ def diagnose(
     count_ooms: Callable[[], int] = lambda: 0,
     capture: Callable[[Path], list[str]] | None = None,
 ) -> tuple[Path, int, dict[str, Any], bool]:
-    """Record for a while and write a bundle. Returns its directory, the exit code, the summary,
-    and whether memory is at risk. Files that ``capture`` adds to the directory at the end are
-    listed in its manifest."""
+    """Record for ``duration`` seconds and write a bundle. Returns its directory, the exit code, the
+    summary, and whether there is a memory risk. At the end of the recording ``capture`` is called
+    with the directory; the bundle's manifest lists the files whose names ``capture`` returns."""
     bundle = _core.DiagnoseBundle(
         output, command_line, environment, framework, native_history=capture is not None
     )

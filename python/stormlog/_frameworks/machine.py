@@ -20,7 +20,8 @@ def is_apple_silicon() -> bool:
 
 
 def machine_facts(version: tuple[str, str]) -> dict[str, Any]:
-    """Facts about the machine and Python, and the framework's version under its name."""
+    """Facts about the machine, Python and a framework; ``version`` is the key and the value of the
+    framework's version."""
     total, available, _ = _core.machine_memory()
     return {
         "platform": platform.platform(),
@@ -41,7 +42,7 @@ def memory_percent_used() -> float | None:
 
 
 def format_memory(bytes_value: int | float | None) -> str:
-    """A byte count with two decimals; ``N/A`` when it is unknown."""
+    """A number of bytes as text, with two decimals and a unit; ``N/A`` for None."""
     if bytes_value is None:
         return "N/A"
     value = float(bytes_value)
@@ -53,7 +54,7 @@ def format_memory(bytes_value: int | float | None) -> str:
 
 
 def version_pair(text: str) -> tuple[int, int] | None:
-    """The first two numbers of a version."""
+    """The first two numbers of a version; None when the text does not begin with two numbers."""
     parts = text.split(".")[:2]
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
         return None

@@ -1,5 +1,8 @@
-"""Profiles functions and blocks with snapshots before and after them. Each framework defines what a
-snapshot contains."""
+"""Profiles functions and blocks of code: reads the memory before and after them.
+
+A reading is called a snapshot, as in stormlog 0.3.9; it is not PyTorch's record of its allocator.
+Each framework defines what a snapshot contains.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ P = TypeVar("P", bound="SnapshotProfiler[Any]")
 
 
 class SnapshotProfiler(ABC, Generic[S]):
-    """Takes snapshots around functions and blocks."""
+    """Takes a snapshot before and after each measured function or block."""
 
     def __init__(self, thread_name: str) -> None:
         self.snapshots: list[S] = []
@@ -54,15 +57,15 @@ class SnapshotProfiler(ABC, Generic[S]):
         return measured  # type: ignore[return-value]
 
     def start_continuous_profiling(self, interval: float = 1.0) -> None:
-        """Take a snapshot at an interval in seconds."""
+        """Take a snapshot at once and then every ``interval`` seconds, on a separate thread."""
         self._watch.start(lambda: self._take("continuous", None), interval)
 
     def stop_continuous_profiling(self) -> None:
-        """Stop reading the memory counters."""
+        """End what ``start_continuous_profiling`` has started."""
         self._watch.stop()
 
     def reset(self) -> None:
-        """Clear all results."""
+        """Discard all snapshots and all measurements of functions and blocks."""
         self.snapshots.clear()
         self.function_profiles.clear()
 
@@ -83,13 +86,13 @@ class GlobalProfiler(Generic[P]):
         self.profiler: P | None = None
 
     def get(self) -> P:
-        """The profiler; it is created if there is none."""
+        """The profiler of the process; it is created if there is none."""
         if self.profiler is None:
             self.profiler = self._make()
         return self.profiler
 
     def reset(self) -> None:
-        """Clear the profiler, if there is one."""
+        """Discard the results of the profiler, if there is one."""
         if self.profiler is not None:
             self.profiler.reset()
 

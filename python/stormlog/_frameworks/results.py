@@ -18,17 +18,17 @@ class Lasting:
 
 
 class InBytes(Lasting):
-    """A result whose sizes are in bytes."""
+    """A result with sizes in bytes, which it also gives in megabytes."""
 
     peak_memory_bytes: int
     average_memory_bytes: int
 
     @property
     def peak_memory_mb(self) -> float:
-        """The peak in megabytes."""
+        """The highest memory use in megabytes."""
         return self.peak_memory_bytes / MB
 
     @property
     def average_memory_mb(self) -> float:
-        """The mean in megabytes."""
+        """The mean memory use in megabytes."""
         return self.average_memory_bytes / MB

@@ -1,4 +1,5 @@
-"""Sizes in megabytes, the unit of the TensorFlow and JAX packages."""
+"""Sizes of this process, and the megabyte of the TensorFlow and JAX packages (1024 * 1024
+bytes)."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ MB = 1024 * 1024
 
 
 def resident_bytes() -> int | None:
-    """The resident size of this process; None where it cannot be read."""
+    """The resident size of this process in bytes; None where it cannot be read."""
     sizes = _core.process_sizes()
     return sizes[0] if sizes else None
 
 
 def read_process_sizes() -> tuple[int, int]:
-    """The resident and the virtual size of this process in bytes; raises where they cannot be read."""
+    """The resident and the virtual size of this process in bytes. Raises ``RecorderError`` where
+    they cannot be read."""
     sizes = _core.process_sizes()
     if sizes is None:
         raise RecorderError("cannot read the size of this process from '/proc/self/statm'")

@@ -17,14 +17,15 @@ from .sizes import MB
 if TYPE_CHECKING:
     from ..telemetry_sink import TelemetrySinkConfig
 
-# The most events per sample, used to size the history.
+# The history has room for this many events per sample.
 _EVENTS_PER_SAMPLE = 4
 _SINK_KEYS = ("rollover_count", "pruned_", "final_retained_")
 _HEALTH_KEYS = ("collector_", "telemetry_partial")
 
 
 class FrameworkCollector(DeviceMemoryCollector):
-    """The counters of one device, with a callback for every sample."""
+    """Reads the counters of one device. Every sample calls ``on_sample`` with its megabytes in
+    use."""
 
     on_sample: Callable[[float], None] | None = None
 
@@ -34,7 +35,8 @@ class FrameworkCollector(DeviceMemoryCollector):
 
 
 class DeviceTracker(RecordedTracker):
-    """Tracks a device; raises an alert each time memory exceeds the threshold."""
+    """Tracks a device. Gives an alert each time the memory in use rises above
+    ``alert_threshold_mb``."""
 
     _event_class = TrackingEvent
     _log: logging.Logger
@@ -86,7 +88,7 @@ class DeviceTracker(RecordedTracker):
 
     @property
     def alerts(self) -> list[dict[str, Any]]:
-        """The alerts that the tracker still has."""
+        """The alerts that the tracker still has: the last ``max_history`` of the session."""
         return list(self._alerts)
 
     def _samples(self) -> list[TrackingEvent]:
@@ -119,15 +121,15 @@ class DeviceTracker(RecordedTracker):
                 self._log.debug("an alert callback failed: %s", error)
 
     def add_alert_callback(self, callback: Callable[[dict[str, Any]], None]) -> None:
-        """Call a function with every alert."""
+        """Add a function that is called with every alert, which is a dictionary."""
         self.alert_callbacks.append(callback)
 
     def set_alert_threshold(self, threshold_mb: float) -> None:
-        """Alert above a number of megabytes."""
+        """Set the number of megabytes above which there is an alert."""
         self.alert_threshold_mb = threshold_mb
 
     def check_alerts(self) -> bool:
-        """Whether there has been an alert."""
+        """Whether there has been an alert in the session."""
         return self._alert_count > 0
 
     def start_tracking(self) -> None:
@@ -162,7 +164,7 @@ class DeviceTracker(RecordedTracker):
         }
 
     def get_statistics(self) -> dict[str, Any]:
-        """All statistics of the session."""
+        """All statistics of the running or the last session, by name."""
         self._owner.report_notices()
         core = self._owner.core.device_statistics(None)
         usage = [event.memory_allocated / MB for event in self._samples()]

@@ -1,4 +1,4 @@
-"""Plots the results of a framework's profiler or tracker. The Rust core draws them."""
+"""Draws and exports the results of a framework's profiler or tracker. The Rust core draws."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _SavePath = str | PathLike[str] | None
 
 
 class Moment(NamedTuple):
-    """A sample or a snapshot; its sizes are in bytes."""
+    """One reading of memory: a sample of a tracker or a snapshot of a profiler.
+
+    The time is in seconds since 1970, sizes are in bytes.
+    """
 
     timestamp: float
     used: float
@@ -34,12 +37,14 @@ class Moment(NamedTuple):
 
 
 class FrameworkVisualizer(ABC):
-    """Draws profile results and tracking results; every method also returns the figure.
+    """Draws profile results and tracking results, and exports them to files.
 
-    The ``style`` ``dark`` gives a dark drawing; every other style is light.
+    The methods that draw return the figure, or None when there is nothing to draw. Saved drawings
+    are dark if ``style`` contains the word ``dark``, and light with any other style.
     """
 
-    # The keys of a profiled function's memory, and the unit of the values.
+    # The keys of a profiled function's total and peak memory, and the number of bytes in one unit
+    # of their values.
     _total_key: str
     _peak_key: str
     _unit: float
@@ -53,16 +58,17 @@ class FrameworkVisualizer(ABC):
 
     @abstractmethod
     def _rows(self, results: Any) -> list[dict[str, Any]]:
-        """The exported values at each moment."""
+        """The values to export for each reading of memory."""
 
     def _document(self, results: Any, rows: list[dict[str, Any]]) -> Any:
-        """The complete export as JSON."""
+        """The content of the exported JSON file."""
         return rows
 
     def plot_memory_timeline(
         self, results: Any, interactive: bool = False, save_path: _SavePath = None
     ) -> Figure | None:
-        """Memory over time, as a page (``.html``) or a picture (``.png``, ``.svg``)."""
+        """Draw memory over time; with ``save_path``, save it as a page (``.html``) or a picture
+        (``.png``, ``.svg``). ``interactive`` has no effect."""
         points = self._points(results)
         if not points:
             logger.warning("no memory to plot")
@@ -72,7 +78,7 @@ class FrameworkVisualizer(ABC):
     def plot_function_comparison(
         self, function_profiles: dict[str, dict[str, Any]], save_path: _SavePath = None
     ) -> Figure | None:
-        """The peak memory of each profiled function."""
+        """Draw the peak memory of each profiled function."""
         calls = self._calls(function_profiles)
         if not calls:
             logger.warning("no profiled functions to plot")
@@ -80,8 +86,8 @@ class FrameworkVisualizer(ABC):
         return self._drawn(_core.Drawing.of_functions(calls, "peak_memory"), save_path)
 
     def create_memory_heatmap(self, results: Any, save_path: _SavePath = None) -> Figure | None:
-        """Profiled functions by time, memory and peak; each column is scaled by its highest
-        value."""
+        """Draw a table of the profiled functions, with columns for time, memory and peak memory.
+        The colours of each column are scaled by its highest value."""
         calls = self._calls(getattr(results, "function_profiles", None))
         if not calls:
             logger.warning("no profiled functions to plot")
@@ -89,9 +95,9 @@ class FrameworkVisualizer(ABC):
         return self._drawn(_core.Drawing.of_functions(calls, "heatmap"), save_path)
 
     def create_interactive_dashboard(self, results: Any, port: int = 8050) -> Figure | None:
-        """Timeline and functions on one page, opened in a browser.
+        """Show the timeline and the profiled functions on one page in a browser.
 
-        A page needs no server, so the port is not used.
+        The page needs no server, so ``port`` has no effect.
         """
         points = self._points(results)
         calls = self._calls(getattr(results, "function_profiles", None))
@@ -103,7 +109,7 @@ class FrameworkVisualizer(ABC):
         return figure
 
     def save_plots(self, results: Any, output_dir: str = "./plots/") -> None:
-        """Save every plot that the results allow as PNG files in a directory."""
+        """Save the drawings for which the results have data as PNG files in a directory."""
         folder = Path(output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         self.plot_memory_timeline(results, save_path=folder / "timeline.png")
@@ -113,7 +119,7 @@ class FrameworkVisualizer(ABC):
             self.create_memory_heatmap(results, save_path=folder / "heatmap.png")
 
     def export_data(self, results: Any, output_path: str, format: str = "csv") -> None:
-        """Write every moment as CSV or JSON."""
+        """Write every reading of memory to a file; ``format`` is ``csv`` or ``json``."""
         if format not in ("csv", "json"):
             raise InvalidValueError("format must be csv or json")
         rows = self._rows(results)

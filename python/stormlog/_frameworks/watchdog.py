@@ -12,8 +12,11 @@ logger = logging.getLogger(__name__)
 
 
 class Watchdog(ABC):
-    """Reads the memory use of a device at an interval. At a threshold, frees memory and calls the
-    functions that the program has added."""
+    """Reads every ``check_interval`` seconds how much memory of a device is in use.
+
+    Each time this is at least ``cleanup_threshold_mb``, the watchdog frees memory in the way that a
+    subclass defines for its framework, and calls the functions of ``add_cleanup_callback``.
+    """
 
     def __init__(
         self, max_memory_mb: float, cleanup_threshold_mb: float, check_interval: float, name: str
@@ -30,15 +33,15 @@ class Watchdog(ABC):
         return self._watch.active
 
     def add_cleanup_callback(self, callback: Callable[[], None]) -> None:
-        """Add a function to call when memory should be freed."""
+        """Add a function that each cleanup calls."""
         self.cleanup_callbacks.append(callback)
 
     def start(self) -> None:
-        """Start watching."""
+        """Start reading the memory use at the interval."""
         self._watch.start(self._check, self.check_interval)
 
     def stop(self) -> None:
-        """Stop watching."""
+        """Stop reading the memory use."""
         self._watch.stop()
 
     @abstractmethod
@@ -47,7 +50,8 @@ class Watchdog(ABC):
 
     @abstractmethod
     def _clean(self, used_mb: float) -> None:
-        """Free memory. ``used_mb`` is the memory use that reached the threshold."""
+        """Free memory and call the added functions. ``used_mb`` is the memory use that reached the
+        threshold, in megabytes."""
 
     def _check(self) -> None:
         try:

@@ -15,15 +15,17 @@ keeps nothing alive when it returns.
     which can grow, to a plain variable. It takes about 2 µs per object.
 
 ``survey(deadline)``
-    Lists everything that is found. Returns ``Survey``: ``storages`` lists one ``Holder`` for
-    each storage of a tensor or array, even if several objects use the storage. With
-    ``counts_host=True`` large texts and byte strings are storages too, and ``containers`` lists the collections with their lengths and estimated
-    bytes (those with at least 16 elements or 4 KiB). ``enough(storages)`` ends the search after a
-    stage when it returns True. ``libraries=False`` leaves out the globals of libraries, which take
-    longest. ``sweep=True`` also asks the garbage collector for objects that no root reaches. This
-    takes 70 ms and more, in which no other Python code runs, so only the inspection of an
-    out-of-memory error uses ``sweep``. With a ``traceback``, the local variables of the frames that
-    the exception has left are searched too.
+    Lists all memory of tensors and arrays that the search finds. Returns ``Survey``: ``storages``
+    lists one ``Holder`` for each storage, which is the memory of a tensor or an array, even if
+    several objects share it. With ``counts_host=True`` large texts and byte strings are storages
+    too, and ``containers`` lists the collections (those with at least 16 elements or 4 KiB) with
+    their lengths and estimated bytes. The search has stages: globals of the user, local variables,
+    the sweep, globals of libraries. It ends after the first stage after which ``enough(storages)``
+    returns True. ``libraries=False`` leaves out the globals of libraries, which take longest.
+    ``sweep=True`` also asks the garbage collector for objects that no root reaches. This takes 70
+    ms and more, in which no other Python code runs, so only the inspection of an out-of-memory
+    error uses ``sweep``. With a ``traceback``, the local variables of the frames that the exception
+    has left are searched too.
 
 ``Holder``: ``address``, ``bytes``, ``device`` ("cuda:0", "cpu"), ``category`` (one of
 ``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None. ``str(place)`` is the path,
@@ -36,7 +38,7 @@ graphs of 60 tensors in `aux`".
 ``Container``: ``place``, ``kind``, ``identity`` (a number that is the same in every survey of the
 same object), ``length`` and ``bytes``. The bytes include every object that the search reached first
 through this collection. Of collections longer than ``most_elements`` only the first and the last
-elements are read, and the bytes are extrapolated.
+elements are read (of a set any elements), and the bytes are extrapolated.
 
 ``locate_in_graphs(addresses, tensors, deadline)``
     Finds those of the given blocks that the autograd graphs of tensors hold. Returns a dictionary
@@ -88,7 +90,7 @@ _SHORT, _SMALL_BYTES = 16, 4096
 
 
 class Holder(NamedTuple):
-    """A storage and what holds it."""
+    """A storage (the memory of a tensor or an array) and what holds it."""
 
     address: int
     bytes: int
@@ -135,7 +137,7 @@ class Survey(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Storages with the same holder."""
+    """The storages of one category that have the same holder, summed up."""
 
     # The container, or the place of a single storage; None when nothing is known.
     place: Place | None
@@ -165,7 +167,8 @@ class Group(NamedTuple):
 def locate(
     addresses: Mapping[int, int], deadline: float, *, rest: Callable[[], None] | None = None
 ) -> Located:
-    """Search for the holders of device blocks, which are given by start address and size."""
+    """Search for the holders of device blocks. ``addresses`` maps the start of each block to its
+    size in bytes."""
     began = time.monotonic()
     wanted = _Wanted(addresses)
     walk = wanted.walk(deadline, rest)
@@ -268,7 +271,8 @@ def survey(
 
 
 def group(holders: Iterable[Holder]) -> list[Group]:
-    """The holders by container, largest first; those without a container by their place."""
+    """Sum up holders with the same container and category, largest first. A holder without a
+    container is grouped by its place."""
     sums: dict[tuple[Place | None, str, str], list[int]] = {}
     owners: dict[tuple[Place | None, str, str], set[object]] = {}
     for holder in holders:

@@ -3,10 +3,10 @@
 Before Python 3.13, ``frame.f_locals`` copies the variables into a dictionary that the frame keeps,
 so every object in it lives as long as the frame. Python 3.12 can read one variable at a time. In
 older versions the copy is made, read and emptied immediately. ``locals()`` returns the same
-dictionary to the program, so the variables of functions that may call it are not read. The memory of
-the frame must not be read instead: other threads run whenever the interpreter switches to them, and
-the memory of their frames changes meanwhile. The methods for Python 3.12 and older are checked once
-on a frame with known variables; if the check fails, locals are not searched.
+dictionary to the program, so the variables of functions that may call it are not read. The memory
+of the frame must not be read instead: other threads run whenever the interpreter switches to them,
+and the memory of their frames changes meanwhile. The methods for Python 3.12 and older are checked
+once on a frame with known variables; if the check fails, locals are not searched.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ _OPTIMIZED = 0x1
 
 
 def local_variables(frame: FrameType) -> Variables:
-    """The variables of a function's frame that have a value. None for the frame of a module or
-    class body, whose variables are in a dictionary that other roots reach."""
+    """The variables of a function's frame that have a value; empty where they cannot be read.
+
+    Also empty for the frame of a module or class body, whose variables are in a dictionary that
+    other roots reach.
+    """
     if _read is None or not frame.f_code.co_flags & _OPTIMIZED:
         return []
     try:

@@ -156,8 +156,8 @@ class Kinds:
 
 
 def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
-    """The entries of a dictionary, even if other threads change it. If it is longer than
-    ``most``, only the first and the last ones."""
+    """The entries of a dictionary; of one that is longer than ``most``, only the first and the
+    last entries. Empty if another thread changes the dictionary meanwhile."""
     try:
         items = dict.items(mapping)
         if most is None or dict.__len__(mapping) <= most:
@@ -171,7 +171,8 @@ def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
 
 def elements(sequence: Any, role: int, most: int) -> tuple[int, Iterable[int], list[Any]]:
     """The length of a list, tuple, set or deque, and the positions and values of its elements. If
-    it is longer than ``most``, only the first and the last ones.
+    it is longer than ``most``, only the first and the last elements, and of a set only half of
+    ``most`` elements.
 
     Positions and values are returned separately and not as pairs: thousands of tuples would bring
     the next full garbage collection of the program closer."""
@@ -204,7 +205,7 @@ def module_of_class(kind: type) -> str:
 
 
 def class_attributes(kind: type) -> list[tuple[str, Any]]:
-    """The attributes that a class itself holds."""
+    """The attributes that a class itself holds, without those whose names begin with ``__``."""
     try:
         found = list(_dict_of_class(kind).items())
     except RuntimeError:

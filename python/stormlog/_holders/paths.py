@@ -39,12 +39,13 @@ _GROWING = (INDEX, KEY, ELEMENT)
 _LONGEST_KEY = 32
 _LONGEST_HARMLESS = 8
 _LARGEST_INDEX = 10_000_000
-# A dictionary with at most this many entries, whose keys are identifiers, counts as a record with
-# fields, not as what grows, if another collection on the path is more than _LONGER_THAN_FIELDS
-# times as long.
+# A dictionary on a path counts as a record with fields, and not as a collection that grows, if it
+# has at most _MOST_FIELDS entries, the path goes through a key that is a name, and another
+# collection on the path is more than _LONGER_THAN_FIELDS times as long.
 _MOST_FIELDS = 16
 _LONGER_THAN_FIELDS = 4
-# The outermost collection is taken for what grows, unless an inner one is this many times longer.
+# The outermost collection on a path is taken for the one that grows, unless an inner collection is
+# more than this many times as long.
 _MUCH_LONGER = 16
 
 
@@ -57,7 +58,7 @@ class Place(NamedTuple):
 
     # "aux[12]", "model.blocks[3].mlp.weight"
     name: str
-    # Is "global", "local", "closure", "cache" or "unreached".
+    # One of "global", "local", "closure", "cache" and "unreached".
     relation: str
     # The module, the function, or a description of an unreached object.
     scope: str
@@ -156,7 +157,7 @@ def container(step: Step | None) -> Step | None:
 
 
 def root(step: Step) -> Step:
-    """The variable where a path begins."""
+    """The first step of a path: the variable, or the unreached object, where it begins."""
     while step[0] is not None:
         step = step[0]
     return step
@@ -181,8 +182,8 @@ def depth(step: Step | None) -> int:
 
 
 def key_label(key: object) -> str:
-    """What may be shown of a key: identifiers and small numbers. Other texts may be data of the
-    program, so only their type is shown."""
+    """What may be shown of a key: names, also dotted ones, and small integers. Other keys may be
+    data of the program, so only their type is shown."""
     if type(key) is int:
         return str(key) if abs(key) < _LARGEST_INDEX else "int"
     if type(key) is str:

@@ -43,7 +43,7 @@ def _is_users(file: str) -> bool:
 
 
 def is_part_of(file: str, package: str) -> bool:
-    """Whether a file belongs to a package that is loaded."""
+    """Whether a file belongs to the given package. False if the package is not loaded."""
     init = getattr(sys.modules.get(package), "__file__", None)
     return type(init) is str and file.startswith(os.path.dirname(init) + os.sep)
 
@@ -53,7 +53,7 @@ def modules() -> tuple[list[ModuleType], list[ModuleType]]:
     users: list[ModuleType] = []
     others: list[ModuleType] = []
     for name, module in list(sys.modules.items()):
-        # Some programs put other objects there.
+        # Some programs put objects other than modules into `sys.modules`.
         if type(name) is not str or type(module) is not ModuleType:
             continue
         file = ModuleType.__getattribute__(module, "__dict__").get("__file__")
@@ -67,7 +67,7 @@ def modules() -> tuple[list[ModuleType], list[ModuleType]]:
 
 
 def variables(module: ModuleType) -> list[tuple[str, Any]]:
-    """The global variables of a module."""
+    """The global variables of a module, without those whose names begin with ``__``."""
     names = ModuleType.__getattribute__(module, "__dict__")
     try:
         found = list(dict.items(names))
@@ -95,7 +95,7 @@ def stacks() -> Iterator[list[FrameType]]:
 
 
 def unwound(trace: TracebackType | None) -> list[FrameType]:
-    """The frames that an exception has left, outermost first."""
+    """The frames that an exception has left, outermost first, without the recorder's own."""
     stack = []
     while trace is not None:
         if not is_own(trace.tb_frame.f_code.co_filename):

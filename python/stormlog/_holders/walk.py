@@ -26,8 +26,8 @@ INPUTS, ACTIVATIONS, OTHER, UNNAMED = "inputs", "activations", "other_named", "u
 CATEGORIES = (PARAMETERS, GRADIENTS, OPTIMIZER_STATE, INPUTS, ACTIVATIONS, OTHER, UNNAMED)
 _PREFERENCE = {category: place for place, category in enumerate(CATEGORIES)}
 
-# The clock is read once per this many objects. On a thread beside the program, the search rests
-# after this time.
+# The clock is read once per this many objects. A search with ``rest`` works for this time before
+# each rest.
 _BETWEEN_CHECKS = 32
 _LONGEST_WORK_S = 0.001
 _MOST_OBJECTS = 2_000_000
@@ -43,11 +43,11 @@ _COLLECTIONS = (kinds.DICT, kinds.LIST, kinds.SET, kinds.DEQUE)
 
 
 class Stop(Exception):
-    """Ends the search: it has found everything, or its time is over."""
+    """Ends the search early: its time is over, or it has visited too many objects."""
 
 
 class Storage:
-    """A piece of memory that tensors or arrays share."""
+    """The memory of a tensor or an array, which several of them may share."""
 
     __slots__ = ("address", "bytes", "category", "device", "rank", "step")
 
@@ -105,7 +105,7 @@ class Walk:
         self._queue: deque[_Waiting] = deque()
         self._graphs: deque[tuple[Any, Step]] = deque()
         self._seen: set[int] = set()
-        # Optimizers that were seen in no collection so far.
+        # The ids of optimizers that were found, but in no collection so far.
         self._alone: set[int] = set()
         self._atoms: set[int] = set()
         self._rested = time.monotonic()
@@ -115,7 +115,7 @@ class Walk:
         self.storages: dict[int, Storage] = {}
         self.collections: list[Collection] = []
         self.cut_short: str | None = None
-        # The last tensors whose graph was not followed.
+        # The tensors whose graph was not followed: at most _MOST_GRAPHS, those found last.
         self.with_graph: deque[tuple[weakref.ref[Any], Step]] = deque(maxlen=_MOST_GRAPHS)
 
     # The stages, in the order of what users recognise.
@@ -591,7 +591,7 @@ class Walk:
 
     def _autograd(self, thing: Any, step: Step) -> None:
         try:
-            # Other tensors warn, or have no gradient.
+            # Reading the gradient of any other tensor gives a warning and no gradient.
             gradient = thing.grad if thing.is_leaf or thing.retains_grad else None
         except Exception:
             gradient = None
@@ -669,7 +669,7 @@ class Walk:
         if size >= _LARGE_ATOM:
             self._store(id(thing), size, "cpu", OTHER, step, inside, weight)
         elif inside is not None and id(thing) not in self._atoms:
-            # An object that several elements share takes its memory once.
+            # An object that several elements share is counted once.
             self._atoms.add(id(thing))
             inside.bytes += (size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT * weight
 

@@ -1,6 +1,7 @@
-"""``stormlog run`` puts this module on a program's path; it runs before the program's first line.
+"""Python imports this module before the first line of a program that ``stormlog run`` records.
 
-The module must cost almost nothing, because most processes of a run are helpers that use no device.
+``stormlog run`` puts the folder of this module on the module path of the program. The module must
+take almost no time, because most processes of a run are helpers that use no device.
 Only a program that imports a framework gets the recorder. An exception that ends a process is
 written to the inbox of the run as a few lines of text; a process that is out of memory can do no
 more. The command ``stormlog run`` makes events and a bundle from these lines.
@@ -77,8 +78,8 @@ def _own_module(name):
 
 
 def _forget_folder():
-    """Undo the import of a folder ``stormlog``, such as one with recordings. Python takes the folder
-    for a package without files, and would then not look for our package."""
+    """Undo the import of a folder ``stormlog``, such as one with recordings. Python takes the
+    folder for a package without files, and would then not look for our package."""
     if getattr(sys.modules.get("stormlog"), "__file__", None) is None:
         sys.modules.pop("stormlog", None)
 
@@ -95,7 +96,8 @@ def _escaped(text):
 
 
 def _report(inbox, kind, error, trace):
-    """Write what ended this process. A failure here must not reach the program."""
+    """Write the exception that ended this process to the inbox. The caller must catch all errors,
+    because the program must not see them."""
     import time
 
     try:
@@ -136,7 +138,7 @@ def _is_of_memory(kind, message):
 
 
 def _cause_of(error):
-    """What held the memory, as JSON; None when the recorder is not installed."""
+    """What held the memory, as JSON; None when the package is not installed."""
     import json
 
     part = _own_module("_oom_cause")
@@ -144,7 +146,8 @@ def _cause_of(error):
 
 
 def _leave(inbox, lines):
-    # The name contains the process id, and the rename makes the file complete.
+    # The name contains the process id, so each process has its own file. The rename makes sure that
+    # a reader never sees an incomplete file.
     path = os.path.join(inbox, "exception-%d" % os.getpid())
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     # The file object writes everything or raises an error; `os.write` may write a part.
@@ -175,10 +178,10 @@ def _mark_seen(inbox):
 
 
 class _Listener:
-    """Waits on a thread of its own for a request of the command to inspect this process.
+    """Waits on a separate thread for a request of ``stormlog run`` to inspect this process.
 
-    The thread is not one of ``threading``, takes no signals and does not keep the process from
-    ending.
+    The module ``threading`` does not know the thread. The thread takes no signals and does not keep
+    the process from ending.
     """
 
     def __init__(self, inbox):
@@ -189,7 +192,7 @@ class _Listener:
         self._starts_after_collection = False
 
     def start(self):
-        """Start the thread. A process without it is still recorded."""
+        """Start the thread. If it cannot be started, the process is recorded without it."""
         import _signal
         import _thread
 
@@ -267,7 +270,8 @@ class _Listener:
             self.start()
 
     def start_in_child(self):
-        """In a child process after a fork, start to listen for requests that are sent to the child."""
+        """In a child process after a fork, start to listen for requests that are sent to the
+        child."""
         _mark_seen(self._inbox)
         self._starts_after_collection = False
         self._inspection = None
@@ -299,7 +303,7 @@ class _Listener:
         try:
             os.stat(self._request)
         except OSError:
-            # The command may have ended, and its inbox with it.
+            # There is no request. The command may have ended and removed its inbox.
             is_due = self._looks % _LOOKS_PER_CHECK == 0
             return None if is_due and not os.path.isdir(self._inbox) else _LOOK_S
         import time
@@ -346,14 +350,15 @@ def _begin():
         return
     _mark_seen(inbox)
     _watch_exceptions(inbox)
-    # The inspector is part of the package, which needs a later Python anyway.
+    # In older versions of Python no listener is needed: the inspector is part of the package, which
+    # needs an even later Python.
     if sys.platform == "linux" and sys.version_info >= (3, 8):
         _listen(inbox)
     sys.meta_path.insert(0, _OnImport())
 
 
 def _run_hidden_module():
-    """Run the ``sitecustomize`` of the environment, which ours has hidden."""
+    """Run the module ``sitecustomize`` of the environment, which this module has hidden."""
     # The frozen halves of importlib are already loaded; importing ``importlib`` takes 1 ms.
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder

@@ -17,14 +17,18 @@ NO_STATS = "JAX device does not expose bytes_in_use"
 
 
 def normalize(backend: str) -> str:
-    """``cpu``, ``gpu``, ``tpu`` or ``metal``; ``unknown`` for any other word."""
+    """The name of a backend as records spell it: ``cpu``, ``gpu``, ``tpu`` or ``metal``;
+    ``unknown`` for any other word."""
     word = str(backend).strip().lower()
     word = _OTHER_NAMES.get(word, word)
     return word if word in BACKENDS else "unknown"
 
 
 def resolve(selector: int | str) -> tuple[Any, int]:
-    """The device for an index or the name of a backend, and its number in records."""
+    """The device with an index, or the first device of a backend, and its number in records.
+
+    Raises ``InvalidValueError`` when there is no such device.
+    """
     jax = require_jax()
     text = str(selector).strip()
     if isinstance(selector, int) or text.lstrip("-").isdigit():
@@ -56,10 +60,11 @@ def is_cpu(device: Any) -> bool:
 
 @dataclass(frozen=True)
 class Counters:
-    """The counters of an allocator; None is unknown."""
+    """The counters of a device's allocator in bytes; unknown counters are None."""
 
     in_use: int
-    # The bytes that the allocator holds, and whether they are an approximation.
+    # The bytes that the allocator has obtained from the device, and whether this is not known. Then
+    # ``reserved`` is equal to ``in_use``.
     reserved: int
     reserved_is_guessed: bool
     limit: int | None
@@ -85,14 +90,15 @@ class Counters:
 
 @dataclass(frozen=True)
 class JaxSampleResult(DeviceMemorySampleResult):
-    """A sample with the allocator's peak and metadata."""
+    """A sample, the allocator's peak counter in bytes, and metadata for the recording."""
 
     allocator_peak_bytes: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class JaxCollector(FrameworkCollector):
-    """The allocator of one JAX device; on the CPU the resident size of the process."""
+    """Reads the allocator's counters of one JAX device; on the CPU, the resident size of the
+    process."""
 
     telemetry_collector = "stormlog.jax.memory_tracker"
 
@@ -106,7 +112,7 @@ class JaxCollector(FrameworkCollector):
         return normalize(self.jax_device.platform)
 
     def sample(self) -> DeviceMemorySample:
-        """The counters now."""
+        """Read the counters now. Raises ``NoAcceleratorError`` where they cannot be read."""
         result = self.sample_with_diagnostics()
         if result.sample is None:
             raise NoAcceleratorError(result.core_error or "the device cannot be read")

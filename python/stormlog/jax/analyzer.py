@@ -1,4 +1,4 @@
-"""Analyze the memory use of JAX profiles, tracking results and recorded events."""
+"""Analyzes the memory use of JAX profiles, tracking results and recorded events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["GapFinding", "MemoryAnalyzer"]
 
 
 class MemoryAnalyzer(FrameworkAnalyzer):
-    """Analyses profile results, tracking results and recorded events."""
+    """Analyzes profile results, tracking results and recorded events."""
 
     _framework = "jax"
     _gap_remediation = GAP_REMEDIATION
@@ -34,7 +34,7 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return functions_by_keys(profile_result, "total_memory_delta", "peak_memory_bytes", MB)
 
     def detect_memory_leaks(self, results: Any) -> list[dict[str, Any]]:
-        """Detect leaks in the memory usage of a tracking result; sizes in megabytes."""
+        """Detect signs of a leak in the memory use of a tracking result; sizes are in megabytes."""
         return self._leaks(results)
 
     def detect_patterns(self, results: Any) -> list[dict[str, Any]]:
@@ -42,8 +42,8 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return self._patterns(results)
 
     def analyze_efficiency(self, profile_result: Any) -> float:
-        """The efficiency from 0 to 1: 1 minus penalties for peak, growth, fragmentation and
-        leaks."""
+        """The memory efficiency from 0 to 1: 1 minus penalties for peak, growth, fragmentation and
+        leaks; 0 for a result without a peak."""
         return self._efficiency(profile_result) / 10
 
 

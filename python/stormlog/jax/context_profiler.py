@@ -1,4 +1,4 @@
-"""Decorators and blocks that use one JAX profiler per process."""
+"""Measures the memory use of functions and blocks, by default with one JAX profiler per process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def profile_function(
     name: str | None = None,
     profiler: JAXMemoryProfiler | None = None,
 ) -> Callable[[F], F] | F:
-    """Measure every call of a function; its result is unchanged."""
+    """Decorate a function so that every call is measured; what it returns is unchanged."""
     return OF_PROCESS.decorated(func, profiler, name)
 
 
@@ -56,14 +56,14 @@ def profile_function(
 def profile_context(
     name: str = "context", profiler: JAXMemoryProfiler | None = None
 ) -> Iterator[JAXMemoryProfiler]:
-    """Measure a block; yields the profiler."""
+    """Measure the block of a ``with`` statement; yields the profiler."""
     active = profiler or get_global_profiler()
     with active.profile_context(name):
         yield active
 
 
 class ProfiledFunction:
-    """A function whose calls are measured."""
+    """Wraps a function and measures every call."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ProfiledFunction:
 
 
 class JAXProfiler:
-    """Measures training and inference, step by step."""
+    """Runs training and inference and measures each step."""
 
     def __init__(self, device_index: int = 0) -> None:
         self.profiler = JAXMemoryProfiler(device_index)
@@ -94,7 +94,8 @@ class JAXProfiler:
         epochs: int = 1,
         steps_per_epoch: int | None = None,
     ) -> None:
-        """Call the step with every batch of a data set, epoch by epoch."""
+        """Call ``train_step_fn`` with every batch of a data set, epoch by epoch, and measure each
+        call. ``steps_per_epoch`` is the most batches of an epoch."""
         measure = self.profiler.profile_context
         with measure("training"):
             for epoch in range(epochs):
@@ -106,7 +107,8 @@ class JAXProfiler:
     def profile_inference(
         self, inference_fn: Callable[..., Any], data: Any, batch_size: int = 32
     ) -> None:
-        """Call the function with pieces of an array, or with every batch of a data set."""
+        """Call ``inference_fn`` with every batch of a data set, and measure each call. An array is
+        cut into batches of ``batch_size``."""
         measure = self.profiler.profile_context
         with measure("inference"):
             for number, batch in enumerate(_batches(data, batch_size)):
@@ -118,7 +120,7 @@ class JAXProfiler:
         return self.profiler.get_results()
 
     def reset(self) -> None:
-        """Clear all results."""
+        """Discard all results."""
         self.profiler.reset()
 
     def __enter__(self) -> JAXProfiler:

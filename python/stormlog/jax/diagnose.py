@@ -46,8 +46,8 @@ def collect_environment(device_index: int | str = 0) -> dict[str, Any]:
 def run_timeline_capture(
     device_index: int | str, duration_seconds: float, interval: float
 ) -> dict[str, Any]:
-    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as lists
-    (empty with 0 seconds), and whether JAX reports the memory of the device."""
+    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as
+    lists (empty with 0 seconds), and whether JAX reports the memory of the device."""
     device = get_device_info(device_index)
     known = device["memory_stats_available"]
     captured: dict[str, Any] = dict(
@@ -61,16 +61,18 @@ def run_timeline_capture(
 
 
 def build_diagnostic_summary(device_index: int | str = 0) -> tuple[dict[str, Any], bool]:
-    """The current state of memory (unknown values are ``None``), and whether it is at risk."""
+    """The current state of memory (unknown values are ``None``), and whether there is a memory
+    risk."""
     return shared.summary("jax", _maker(device_index), collect_environment(device_index))
 
 
 def run_diagnose(
     output: str | None, device_index: int | str, duration: float, interval: float, command_line: str
 ) -> tuple[Path, int]:
-    """Record this process for a while and write a bundle; returns its directory and the exit code.
+    """Record this process for ``duration`` seconds and write a bundle; returns its directory and
+    the exit code.
 
-    The exit code is 0 when no risk was found, 2 on a memory risk, and 1 on failure.
+    The exit code is 0 when no memory risk was found, 2 when one was found, and 1 on failure.
     """
     environment = collect_environment(device_index)
     make = _maker(device_index)

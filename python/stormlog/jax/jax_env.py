@@ -1,4 +1,4 @@
-"""Access to JAX for the parts of the package that need it. They import it on first use."""
+"""Imports JAX for the parts of the package that need it, when they first need it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _HINT = (
 
 
 def configure_jax_logging() -> None:
-    """Silence JAX and XLA on import, unless the user has configured logging."""
+    """Hide the log messages of JAX and XLA below the severity of errors. Environment variables that
+    the user has set stay unchanged."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("JAX_LOG_COMPILES", "0")
 
 
 def require_jax() -> Any:
-    """The module ``jax``, or an error that names what to install."""
+    """Import and return the module ``jax``. Raises ``MissingFrameworkError``, which names what to
+    install, if that fails."""
     configure_jax_logging()
     try:
         import jax

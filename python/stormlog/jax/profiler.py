@@ -1,4 +1,4 @@
-"""Profiles JAX work with snapshots before and after it."""
+"""Profiles functions and blocks of JAX programs: reads the memory before and after them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class MemorySnapshot:
-    """The memory of a device and of the process at one moment, in bytes."""
+    """The memory of a device and of the process at one moment, in bytes.
+
+    It is one reading of counters, and not a snapshot in the sense of PyTorch.
+    """
 
     timestamp: float
     name: str
@@ -45,23 +48,23 @@ class MemorySnapshot:
 
     @property
     def device_memory_mb(self) -> float:
-        """Megabytes of the device in use."""
+        """The device memory in use, in megabytes."""
         return self.device_memory_bytes / MB
 
     @property
     def device_memory_reserved_mb(self) -> float:
-        """Megabytes of the device that the allocator has reserved."""
+        """The device memory that the allocator has reserved, in megabytes."""
         return self.device_memory_reserved_bytes / MB
 
     @property
     def cpu_memory_mb(self) -> float:
-        """Resident megabytes of the process."""
+        """The resident size of the process in megabytes."""
         return self.cpu_memory_bytes / MB
 
 
 @dataclass
 class ProfileResult(InBytes):
-    """The results of a profiler, in bytes."""
+    """The results of a profiler, with sizes of device memory in bytes."""
 
     start_time: float
     end_time: float
@@ -75,12 +78,13 @@ class ProfileResult(InBytes):
 
     @property
     def min_memory_mb(self) -> float:
-        """The lowest memory use of all snapshots, in megabytes."""
+        """The lowest device memory in use of all snapshots, in megabytes."""
         return self.min_memory_bytes / MB
 
     @property
     def memory_growth_rate(self) -> float:
-        """Megabytes per second from the first snapshot to the last."""
+        """The mean growth of device memory from the first snapshot to the last, in megabytes per
+        second."""
         if len(self.snapshots) < 2 or self.duration <= 0:
             return 0.0
         first, last = self.snapshots[0], self.snapshots[-1]
@@ -92,10 +96,10 @@ class ProfileResult(InBytes):
 
 
 class JAXMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
-    """Takes snapshots around functions and blocks.
+    """Takes a snapshot (:class:`MemorySnapshot`) before and after each measured function or block.
 
-    JAX works in the background. A measured function must therefore wait for its result with
-    ``block_until_ready``.
+    JAX functions return before their result is computed. A measured function must therefore wait
+    for its result with ``block_until_ready``.
     """
 
     def __init__(self, device_index: int | str = 0, *, device: Any = None) -> None:
@@ -108,7 +112,7 @@ class JAXMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
     def capture_snapshot(
         self, name: str = "snapshot", *, operation_name: str | None = None
     ) -> MemorySnapshot:
-        """Take a snapshot now."""
+        """Read the counters now. The snapshot is also added to the results."""
         reason, stats = None, None
         try:
             stats = stats_of(self.device)
@@ -166,7 +170,7 @@ class JAXMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
 
     @contextmanager
     def profile_context(self, name: str = "context") -> Iterator[MemorySnapshot]:
-        """Measure a block; yields the snapshot before it."""
+        """Measure the block of a ``with`` statement; yields the snapshot taken before it."""
         with self._measured(name, "before", "after") as before:
             yield before
 
@@ -202,22 +206,25 @@ def get_global_profiler() -> JAXMemoryProfiler:
 
 
 def set_global_profiler(profiler: JAXMemoryProfiler) -> None:
-    """Set the profiler of this process."""
+    """Make a profiler the profiler of this process."""
     OF_PROCESS.profiler = profiler
 
 
 def clear_global_profiler() -> None:
-    """Discard the profiler of the process."""
+    """Discard the profiler of this process and its results."""
     OF_PROCESS.profiler = None
 
 
 def clear_profiles() -> None:
-    """Clear the profiler of the process."""
+    """Discard the results of the profiler of this process."""
     OF_PROCESS.reset()
 
 
 def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
-    """The measurements of each function or block, in the order of their first calls."""
+    """The measurements of each function or block, in the order in which their first calls ended.
+
+    At most ``limit`` functions and blocks are returned.
+    """
     profiler = OF_PROCESS.profiler
     profiles = {} if profiler is None else profiler.function_profiles
     rows = [{"name": name, **profile} for name, profile in profiles.items()]

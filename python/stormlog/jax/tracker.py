@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TrackingResult(InBytes):
-    """The results of a tracker between start and stop, in bytes."""
+    """What a tracker recorded between start and stop, with sizes in bytes."""
 
     start_time: float
     end_time: float
@@ -60,19 +60,20 @@ class TrackingResult(InBytes):
 
     @property
     def memory_growth_rate(self) -> float:
-        """Megabytes per second from the first sample to the last."""
+        """The growth of the memory in use from the first sample to the last, divided by the
+        duration: megabytes per second."""
         if len(self.memory_usage) < 2 or self.duration <= 0:
             return 0.0
         return (self.memory_usage[-1] - self.memory_usage[0]) / MB / self.duration
 
 
 class MemoryTracker(DeviceTracker, BundlingTracker):
-    """Tracks a JAX device: its allocator's counters, or the process on the CPU.
+    """Tracks a JAX device: its allocator's counters, or on the CPU the host memory of the process.
 
-    It raises an alert each time memory exceeds the threshold. With ``enable_oom_flight_recorder``
-    an out-of-memory error leaves a bundle, even if it is not caught. With ``alert`` a separate
-    process sends findings to an address while the session lasts; ``alert`` needs
-    ``telemetry_sink_config``.
+    It gives an alert each time the memory in use rises above ``alert_threshold_mb``. With
+    ``enable_oom_flight_recorder`` an OOM bundle is written after an out-of-memory error, even if
+    the program does not catch the error. With ``alert`` a separate process sends findings to the
+    address ``alert`` while the session lasts; this needs ``telemetry_sink_config``.
     """
 
     session_source = "stormlog.jax.tracker"
@@ -152,7 +153,8 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         return self.get_tracking_results()
 
     def get_current_memory(self) -> float:
-        """Current megabytes of the device, or of the process on the CPU; 0 without counters."""
+        """The megabytes in use on the device now, or on the CPU the resident megabytes of the
+        process; 0 where they cannot be read."""
         sample = self.collector.sample_with_diagnostics().sample
         return 0.0 if sample is None else sample.allocated_bytes / MB
 
@@ -184,7 +186,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         )
 
     def get_statistics(self) -> dict[str, Any]:
-        """All statistics of the session."""
+        """All statistics of the running or the last session, by name."""
         return {
             **super().get_statistics(),
             "oom_flight_recorder_enabled": self._oom_flight_recorder.config.enabled,
@@ -192,7 +194,8 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         }
 
     def save_device_memory_profile(self, output_path: str) -> bool:
-        """Write a device memory profile for `pprof`; returns whether it succeeded."""
+        """Write JAX's device memory profile, a file for the program `pprof`; returns whether that
+        succeeded."""
         try:
             require_jax().profiler.save_device_memory_profile(output_path)
         except Exception as error:
@@ -218,7 +221,11 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         context: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> str | None:
-        """Write a bundle when the exception is an out-of-memory error, and return its directory."""
+        """Write an OOM bundle when the exception is an out-of-memory error, and return its
+        directory.
+
+        Returns None for other exceptions, and when the OOM flight recorder is not enabled.
+        """
         return self.handle_exception(exception, context, metadata)
 
     def _bundle(
@@ -229,8 +236,8 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         metadata: dict[str, Any] | None,
         error: BaseException | None = None,
     ) -> str:
-        # The profile is worth more than any counter, but a failure of it must not prevent the
-        # bundle.
+        # The profile is saved after the bundle is written, so that a failure to save the profile
+        # does not prevent the bundle.
         path = super()._bundle(reason, exception, context, metadata, error)
         self.save_device_memory_profile_to_dir(path)
         return path
@@ -250,7 +257,11 @@ JAXMemoryTracker = MemoryTracker
 
 
 class MemoryWatchdog(Watchdog):
-    """Runs cleanup functions when a JAX device uses too much memory."""
+    """Runs cleanup functions when a program uses too much memory of a JAX device.
+
+    At ``cleanup_threshold_mb`` garbage is collected and the functions of ``add_cleanup_callback``
+    are called. At ``max_memory_mb`` JAX's caches of compiled functions are cleared too.
+    """
 
     def __init__(
         self,

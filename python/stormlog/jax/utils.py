@@ -32,7 +32,8 @@ _OLDEST = (0, 4)
 
 
 def _jax() -> Any:
-    """JAX, or None. Helpers that describe the machine work without it."""
+    """The module ``jax``, or None where it cannot be imported. Functions that describe the machine
+    also work without JAX."""
     try:
         return require_jax()
     except ImportError:
@@ -45,17 +46,18 @@ def jax_is_available() -> bool:
 
 
 def format_memory(bytes_value: int | float | None) -> str:
-    """A byte count with two decimals; ``N/A`` when it is unknown."""
+    """A number of bytes as text, with two decimals and a unit; ``N/A`` for None."""
     return "0 B" if bytes_value == 0 else machine.format_memory(bytes_value)
 
 
 def normalize_jax_backend(backend: str) -> str:
-    """``cpu``, ``gpu``, ``tpu`` or ``metal``; ``unknown`` for any other word."""
+    """The name of a backend as records spell it: ``cpu``, ``gpu``, ``tpu`` or ``metal``;
+    ``unknown`` for any other word."""
     return normalize(backend)
 
 
 def resolve_jax_device(selector: int | str = 0) -> tuple[Any, int]:
-    """The device for an index or the name of a backend, and its number."""
+    """The device with an index, or the first device of a backend, and its number in records."""
     return resolve(selector)
 
 
@@ -66,7 +68,7 @@ def detect_jax_backend() -> str:
 
 
 def get_device_memory_capability(device: Any) -> dict[str, Any]:
-    """Whether a device reports its memory, and its counters."""
+    """Whether a device reports its memory, its counters, and the reason if it reports none."""
     error, stats = None, None
     try:
         stats = stats_of(device)
@@ -103,7 +105,8 @@ def get_backend_info() -> dict[str, Any]:
 
 
 def get_device_info(device_index: int | str = 0) -> dict[str, Any]:
-    """A device and its memory counters; an ``error`` when there is no such device."""
+    """A device and its memory counters. If JAX or the device is missing, no exception is raised:
+    the result describes the CPU, and its key ``error`` has the reason."""
     try:
         device, _ = resolve(device_index)
     except (ImportError, ValueError) as error:
@@ -130,7 +133,7 @@ def get_device_info(device_index: int | str = 0) -> dict[str, Any]:
 
 
 def get_system_info() -> dict[str, Any]:
-    """The machine, Python, JAX and its first device."""
+    """Facts about the machine, Python, JAX and its first device."""
     jax = _jax()
     version = getattr(jax, "__version__", "Not installed")
     return {
@@ -143,7 +146,8 @@ def get_system_info() -> dict[str, Any]:
 
 
 def validate_jax_environment() -> dict[str, Any]:
-    """Check whether JAX is installed, new enough, and has an accelerator; list problems."""
+    """Check whether JAX is installed, is new enough, and has an accelerator. The key ``issues`` of
+    the result lists the problems as texts."""
     jax = _jax()
     found: dict[str, Any] = {
         "jax_available": jax is not None,

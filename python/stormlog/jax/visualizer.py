@@ -1,4 +1,4 @@
-"""Plots and exports of results of JAX's profiler and tracker."""
+"""Draws and exports the results of the JAX profiler and tracker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["MemoryVisualizer"]
 
 
 class MemoryVisualizer(FrameworkVisualizer):
-    """Draws profile results and tracking results, without a plotting library."""
+    """Draws profile results and tracking results, and exports them; needs no plotting library."""
 
     _total_key, _peak_key, _unit = "total_memory_delta", "peak_memory_bytes", 1
 

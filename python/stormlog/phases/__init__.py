@@ -60,7 +60,11 @@ class PhaseSummary:
 
 @dataclass(frozen=True)
 class PhaseAttribution:
-    """The phase that was active at a time, or all phases that may have been active."""
+    """The phase that was active at a time, or all phases that may have been active.
+
+    ``phase_resolution`` is how the phase was found; ``phase_path`` is the phase, and
+    ``phase_paths`` are all phases that come into question.
+    """
 
     phase_resolution: str
     phase_source: str | None = None
@@ -107,7 +111,7 @@ class PhaseSpan:
 
     @property
     def depth(self) -> int:
-        """The nesting depth."""
+        """How many phases are nested at this phase, itself included."""
         return len(self.path)
 
 
@@ -120,20 +124,20 @@ class PhaseReplayIndex:
 
     @classmethod
     def from_events(cls, events: Sequence[Any]) -> PhaseReplayIndex:
-        """Make the index from events, given as objects or mappings, by following where phases begin
-        and end."""
+        """Make the index from the events that enter and leave phases. ``events`` may also contain
+        other events, as objects or mappings."""
         index = cls.__new__(cls)
         index._replay = _core.PhaseReplay.of_events(rows_or_objects(events))
         return index
 
     def spans_for(self, *, session_id: str, rank: int | None = None) -> list[PhaseSpan]:
-        """The spans of a session, for one rank or for all."""
+        """The spans of a session's phases, of one rank or, if ``rank`` is None, of all ranks."""
         return [PhaseSpan(*fields) for fields in self._replay.spans(session_id, rank)]
 
     def active_spans(
         self, *, timestamp_ns: int, session_id: str, rank: int | None = None
     ) -> list[PhaseSpan]:
-        """The spans that contain a time."""
+        """The spans of a session's phases that contain a time, of one rank or of all ranks."""
         active = self._replay.active(int(timestamp_ns), session_id, rank)
         return [PhaseSpan(*fields) for fields in active]
 
@@ -146,7 +150,7 @@ class PhaseReplayIndex:
         origin_thread_id: int | None = None,
         origin_phase_scope_id: str | None = None,
     ) -> PhaseAttribution | None:
-        """The phase at a time."""
+        """The phase of a session and rank at a time; None outside of all phases."""
         return attribution_of(
             self._replay.resolve(
                 int(timestamp_ns), session_id, rank, origin_thread_id, origin_phase_scope_id
@@ -154,12 +158,12 @@ class PhaseReplayIndex:
         )
 
     def resolve_for_event(self, event: Any) -> PhaseAttribution | None:
-        """The phase in which an event happened."""
+        """The phase in which an event happened; None outside of all phases."""
         return attribution_of(self._replay.resolve_event(event))
 
 
 def resolve_phase_for_event(index: PhaseReplayIndex, event: Any) -> PhaseAttribution | None:
-    """The phase in which an event happened."""
+    """The phase in which an event happened; None outside of all phases."""
     return index.resolve_for_event(event)
 
 
@@ -185,7 +189,7 @@ def attribute_active_spans(
     origin_thread_id: int | None = None,
     origin_phase_scope_id: str | None = None,
 ) -> PhaseAttribution | None:
-    """The phase at a time; ``spans`` are those that contain this time."""
+    """The phase at a time, chosen from ``spans``, the spans that contain this time."""
     if strategy != _STRATEGY:
         raise InvalidValueError(f"Unsupported phase attribution strategy: {strategy}")
     return attribution_of(
@@ -196,14 +200,15 @@ def attribute_active_spans(
 def merge_phase_attributions(
     first: PhaseAttribution | None, second: PhaseAttribution | None
 ) -> PhaseAttribution | None:
-    """Merge the attributions of two events; the result lists the phases of both."""
+    """Merge the attributions of two events into one. If their phases differ, the result lists the
+    phases of both."""
     if first is None or second is None:
         return second if first is None else first
     return attribution_of(_core.merge_phases(first, second))
 
 
 def phase_attribution_to_payload(attribution: PhaseAttribution | None) -> dict[str, Any] | None:
-    """The attribution as reports contain it; unknown values are left out."""
+    """The attribution as the dictionary that reports contain; unknown values are left out."""
     if attribution is None:
         return None
     payload: dict[str, Any] = {

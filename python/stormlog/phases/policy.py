@@ -1,4 +1,4 @@
-"""Finds which phase is active at a time, and writes it for reports."""
+"""Finds which phase is active at a time, and describes the phase for reports."""
 
 from __future__ import annotations
 

@@ -17,12 +17,13 @@ def default_device() -> str:
 
 
 def is_cpu(device: str) -> bool:
-    """Whether a device name stands for the memory of the process."""
+    """Whether a device name is that of the CPU, whose memory is the host memory of the process."""
     return "cpu" in device.lower()
 
 
 def device_number(device: str) -> int:
-    """The number of a device: -1 for the CPU, otherwise the number after the colon."""
+    """The number of a device: -1 for the CPU, otherwise the number after the last colon of the
+    name, or 0 if there is none."""
     if is_cpu(device):
         return -1
     number = device.rpartition(":")[2]
@@ -30,8 +31,8 @@ def device_number(device: str) -> int:
 
 
 def device_bytes(device: str) -> int:
-    """The bytes in use on the device now: TensorFlow's counter, or the resident size of the
-    process. Raises where they cannot be read."""
+    """The bytes in use on a device now: TensorFlow's counter, or on the CPU the resident size of
+    the process. Raises an exception where they cannot be read."""
     if is_cpu(device):
         return read_process_sizes()[0]
     name = f"GPU:{device_number(device)}"
@@ -40,7 +41,7 @@ def device_bytes(device: str) -> int:
 
 
 class TensorFlowCollector(FrameworkCollector):
-    """The counter of one TensorFlow device."""
+    """Reads how many bytes are in use on one TensorFlow device."""
 
     telemetry_collector = "stormlog.tensorflow.memory_tracker"
 
@@ -48,11 +49,11 @@ class TensorFlowCollector(FrameworkCollector):
         self.tensorflow_device = device
 
     def name(self) -> str:
-        """``tensorflow``."""
+        """The name of the backend: ``tensorflow``."""
         return "tensorflow"
 
     def sample(self) -> DeviceMemorySample:
-        """The counter now."""
+        """Read the bytes in use now."""
         used = device_bytes(self.tensorflow_device)
         number = device_number(self.tensorflow_device)
         if self.on_sample is not None:

@@ -13,7 +13,7 @@ __all__ = ["GapFinding", "MemoryAnalyzer"]
 
 
 class MemoryAnalyzer(FrameworkAnalyzer):
-    """Analyses profile results, tracking results and recorded events."""
+    """Analyzes profile results, tracking results and recorded events."""
 
     _framework = "tensorflow"
     _gap_remediation = GAP_REMEDIATION
@@ -29,7 +29,7 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return functions_by_keys(profile_result, "total_memory_used", "peak_memory", 1.0)
 
     def detect_memory_leaks(self, tracking_results: Any) -> list[dict[str, Any]]:
-        """Detect leaks in the memory usage of a tracking result."""
+        """Detect signs of a leak in the memory use of a tracking result; sizes are in megabytes."""
         return self._leaks(tracking_results)
 
     def detect_patterns(self, tracking_results: Any) -> list[dict[str, Any]]:
@@ -37,8 +37,8 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return self._patterns(tracking_results)
 
     def analyze_efficiency(self, profile_result: Any) -> float:
-        """The efficiency from 0 to 10: 10 minus penalties for peak, growth, fragmentation and
-        leaks."""
+        """The memory efficiency from 0 to 10: 10 minus penalties for peak, growth, fragmentation
+        and leaks; 0 for a result without a peak."""
         return self._efficiency(profile_result)
 
 

@@ -1,4 +1,7 @@
-"""Decorators and blocks that use one TensorFlow profiler per process."""
+"""Measures the memory use of functions, layers, models and blocks.
+
+By default one TensorFlow profiler per process is used.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +38,23 @@ def get_global_profiler() -> TFMemoryProfiler:
 
 
 def set_global_profiler(profiler: TFMemoryProfiler) -> None:
-    """Set the profiler of this process."""
+    """Make a profiler the profiler of this process."""
     _OF_PROCESS.profiler = profiler
 
 
 def clear_global_profiler() -> None:
-    """Discard the profiler of the process."""
+    """Discard the profiler of this process and its results."""
     _OF_PROCESS.profiler = None
 
 
 def clear_profiles() -> None:
-    """Clear the profiler of the process."""
+    """Discard the results of the profiler of this process."""
     _OF_PROCESS.reset()
 
 
 def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
-    """The measurements of each function or block, most recently measured first."""
+    """The measurements of each function or block, most recently measured first, at most
+    ``limit``."""
     profiler = _OF_PROCESS.profiler
     profiles = {} if profiler is None else profiler.function_profiles
     rows = [
@@ -80,7 +84,7 @@ def profile_function(
     profiler: TFMemoryProfiler | None = None,
     name: str | None = None,
 ) -> Callable[[F], F] | F:
-    """Measure every call of a function; its result is unchanged."""
+    """Decorate a function so that every call is measured; what it returns is unchanged."""
     return _OF_PROCESS.decorated(func, profiler, name)
 
 
@@ -88,13 +92,13 @@ def profile_function(
 def profile_context(
     name: str = "context", profiler: TFMemoryProfiler | None = None
 ) -> Iterator[None]:
-    """Measure a block."""
+    """Measure the block of a ``with`` statement."""
     with (profiler or get_global_profiler()).profile_context(name):
         yield
 
 
 class ProfiledLayer:
-    """A layer whose calls are measured."""
+    """Wraps a layer and measures every call."""
 
     def __init__(
         self, layer: Any, profiler: TFMemoryProfiler | None = None, name: str | None = None
@@ -109,7 +113,7 @@ class ProfiledLayer:
 
 
 def profile_model(model: Any, profiler: TFMemoryProfiler | None = None) -> Any:
-    """The model with every call measured."""
+    """Replace ``model.call`` by a function that measures every call, and return the model."""
     active = profiler or get_global_profiler()
     model.call = active.profile_function(model.call)
     return model
@@ -124,7 +128,7 @@ def profile_keras_training(
     validation_data: Any | None = None,
     profiler: TFMemoryProfiler | None = None,
 ) -> None:
-    """Fit a Keras model and measure it."""
+    """Fit a Keras model, and measure the whole fit as one block ``keras_training``."""
     with profile_context("keras_training", profiler):
         model.fit(
             x_train,
@@ -137,7 +141,7 @@ def profile_keras_training(
 
 
 class TensorFlowProfiler:
-    """Measures training and inference of a model."""
+    """Runs training and inference of a model and measures them."""
 
     def __init__(self, device: str | None = None) -> None:
         self.profiler = TFMemoryProfiler(device=device)
@@ -145,7 +149,7 @@ class TensorFlowProfiler:
     def profile_training(
         self, model: Any, dataset: Any, epochs: int = 1, steps_per_epoch: int | None = None
     ) -> None:
-        """Fit the model epoch by epoch."""
+        """Fit the model epoch by epoch, and measure each epoch."""
         for epoch in range(epochs):
             with self.profiler.profile_context(f"epoch_{epoch}"):
                 model.fit(dataset, epochs=1, steps_per_epoch=steps_per_epoch, verbose=0)
@@ -160,7 +164,7 @@ class TensorFlowProfiler:
         return self.profiler.get_results()
 
     def reset(self) -> None:
-        """Clear all results."""
+        """Discard all results."""
         self.profiler.reset()
 
     def __enter__(self) -> TensorFlowProfiler:

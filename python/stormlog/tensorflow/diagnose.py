@@ -46,22 +46,24 @@ def collect_environment(device: str | None = None) -> dict[str, Any]:
 def run_timeline_capture(
     device: str | None, duration_seconds: float, interval: float
 ) -> dict[str, list[float]]:
-    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as lists;
-    with 0 seconds the lists are empty."""
+    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as
+    lists; with 0 seconds the lists are empty."""
     return shared.timeline(_maker(device), duration_seconds, interval)
 
 
 def build_diagnostic_summary(device: str | None = None) -> tuple[dict[str, Any], bool]:
-    """The current state of memory (unknown values are ``None``), and whether it is at risk."""
+    """The current state of memory (unknown values are ``None``), and whether there is a memory
+    risk."""
     return shared.summary("tensorflow", _maker(device), collect_environment(device))
 
 
 def run_diagnose(
     output: str | None, device: str | None, duration: float, interval: float, command_line: str
 ) -> tuple[Path, int]:
-    """Record this process for a while and write a bundle; returns its directory and the exit code.
+    """Record this process for ``duration`` seconds and write a bundle; returns its directory and
+    the exit code.
 
-    The exit code is 0 when no risk was found, 2 on a memory risk, and 1 on failure.
+    The exit code is 0 when no memory risk was found, 2 when one was found, and 1 on failure.
     """
     environment = collect_environment(device)
     make = _maker(device)

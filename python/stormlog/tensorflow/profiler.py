@@ -1,4 +1,4 @@
-"""Profiles TensorFlow work with snapshots before and after it."""
+"""Profiles functions and blocks of TensorFlow programs: reads the memory before and after them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class MemorySnapshot:
-    """The memory of a device and of the process at one moment, in megabytes."""
+    """The memory of a device and of the process at one moment, in megabytes.
+
+    It is one reading of counters, and not a snapshot in the sense of PyTorch.
+    """
 
     timestamp: float
     name: str
@@ -39,7 +42,11 @@ class MemorySnapshot:
 
 @dataclass
 class ProfileResult(Lasting):
-    """The results of a profiler."""
+    """The results of a profiler, with sizes of device memory in megabytes.
+
+    ``total_allocations`` and ``total_deallocations`` are the numbers of snapshots with more and
+    with less memory in use than the snapshot before.
+    """
 
     start_time: float
     end_time: float
@@ -56,7 +63,8 @@ class ProfileResult(Lasting):
 
     @property
     def memory_growth_rate(self) -> float:
-        """Megabytes per second from the first snapshot to the last."""
+        """The mean growth of device memory from the first snapshot to the last, in megabytes per
+        second."""
         if len(self.snapshots) < 2 or self.duration <= 0:
             return 0.0
         first, last = self.snapshots[0], self.snapshots[-1]
@@ -68,13 +76,13 @@ class ProfileResult(Lasting):
 
 
 class TensorTracker:
-    """Remembers the tensors that are passed to it."""
+    """Remembers facts about the tensors that are passed to it, and keeps no tensor alive."""
 
     def __init__(self) -> None:
         self._seen: dict[int, dict[str, Any]] = {}
 
     def track_tensor(self, tensor: Any, operation_name: str = "unknown") -> None:
-        """Remember a tensor."""
+        """Remember operation, shape, type and time of a tensor."""
         self._seen[id(tensor)] = {
             "operation": operation_name,
             "shape": [int(side) for side in tensor.shape],
@@ -83,7 +91,8 @@ class TensorTracker:
         }
 
     def get_active_tensors(self) -> dict[str, Any]:
-        """The number of tensors in the process and their total size."""
+        """The number of all tensors that Python's garbage collector knows (``count``) and their
+        total size in megabytes (``total_mb``)."""
         tensorflow = require_tensorflow()
         kinds = (tensorflow.Tensor, tensorflow.Variable)
         tensors = [item for item in gc.get_objects() if isinstance(item, kinds)]
@@ -103,7 +112,8 @@ def _tensor_bytes(tensor: Any) -> int:
 
 
 class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
-    """Takes snapshots around functions and blocks."""
+    """Takes a snapshot (:class:`MemorySnapshot`) before and after each measured function or
+    block."""
 
     def __init__(self, device: str | None = None, enable_tensor_tracking: bool = True) -> None:
         super().__init__("stormlog-tf-profiler")
@@ -113,7 +123,7 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
         self.tensor_tracker = TensorTracker() if enable_tensor_tracking else None
 
     def capture_snapshot(self, name: str = "snapshot") -> MemorySnapshot:
-        """Take a snapshot now."""
+        """Read the counters now. The snapshot is also added to the results."""
         device_mb = 0.0 if is_cpu(self.device) else device_bytes(self.device) / MB
         tensors = {"count": 0, "total_mb": 0.0}
         if self.tensor_tracker is not None:
@@ -160,7 +170,7 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
 
     @contextmanager
     def profile_context(self, name: str = "context") -> Iterator[None]:
-        """Measure a block."""
+        """Measure the block of a ``with`` statement."""
         with self._measured(name, "start", "end"):
             yield
 

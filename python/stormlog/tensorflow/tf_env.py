@@ -1,4 +1,4 @@
-"""Access to TensorFlow for the parts of the package that need it. They import it on first use."""
+"""Imports TensorFlow for the parts of the package that need it, when they first need it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ _HINT = "TensorFlow is required for this feature. Install with `pip install tens
 
 
 def configure_tensorflow_logging() -> None:
-    """Silence TensorFlow's messages on import, unless the user has configured them."""
+    """Hide TensorFlow's informational messages, but not its warnings. An environment variable that
+    the user has set stays unchanged."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 
 def require_tensorflow() -> Any:
-    """The module ``tensorflow``, or an error that names what to install."""
+    """Import and return the module ``tensorflow``. Raises ``MissingFrameworkError``, which names
+    what to install, if that fails."""
     configure_tensorflow_logging()
     try:
         import tensorflow

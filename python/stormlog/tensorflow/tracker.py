@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TrackingResult(Lasting):
-    """The results of a tracker between start and stop."""
+    """What a tracker recorded between start and stop, with sizes in megabytes."""
 
     start_time: float
     end_time: float
@@ -46,17 +46,19 @@ class TrackingResult(Lasting):
 
     @property
     def memory_growth_rate(self) -> float:
-        """Megabytes per second from the first sample to the last."""
+        """The growth of the memory in use from the first sample to the last, divided by the
+        duration: megabytes per second."""
         if len(self.memory_usage) < 2 or self.duration <= 0:
             return 0.0
         return (self.memory_usage[-1] - self.memory_usage[0]) / self.duration
 
 
 class MemoryTracker(DeviceTracker):
-    """Tracks a TensorFlow device; raises an alert each time memory exceeds the threshold.
+    """Tracks a TensorFlow device: its memory in use, or on the CPU the host memory of the process.
 
-    With ``alert`` a separate process sends findings to an address while the session lasts;
-    ``alert`` needs ``telemetry_sink_config``.
+    It gives an alert each time the memory in use rises above ``alert_threshold_mb``. With ``alert``
+    a separate process sends findings to the address ``alert`` while the session lasts; this needs
+    ``telemetry_sink_config``.
     """
 
     session_source = "stormlog.tensorflow.tracker"
@@ -106,7 +108,8 @@ class MemoryTracker(DeviceTracker):
         return self.get_tracking_results()
 
     def get_current_memory(self) -> float:
-        """The megabytes in use on the device now."""
+        """The megabytes in use on the device now, or on the CPU the resident megabytes of the
+        process."""
         return device_bytes(self.device) / MB
 
     def get_tracking_results(self) -> TrackingResult:
@@ -136,7 +139,11 @@ class MemoryTracker(DeviceTracker):
 
 
 class MemoryWatchdog(Watchdog):
-    """Runs cleanup functions when the process uses too much memory."""
+    """Runs cleanup functions when a program uses too much memory of TensorFlow's default device.
+
+    This device is the first GPU, or without a GPU the CPU, where the resident size of the process
+    counts. ``max_memory_mb`` has no effect.
+    """
 
     def __init__(
         self,
@@ -155,7 +162,8 @@ class MemoryWatchdog(Watchdog):
         self.force_cleanup()
 
     def force_cleanup(self) -> None:
-        """Clean up now: clear TensorFlow's session, then call the added functions."""
+        """Clean up now: clear Keras's session, then call the functions of
+        ``add_cleanup_callback``."""
         self._run(
             lambda: require_tensorflow().keras.backend.clear_session(), "TensorFlow's session"
         )

@@ -55,7 +55,8 @@ class BackendInfo(TypedDict):
 
 
 def _tensorflow() -> Any:
-    """TensorFlow, or None. Helpers that describe the machine work without it."""
+    """The module ``tensorflow``, or None where it cannot be imported. Functions that describe the
+    machine also work without TensorFlow."""
     try:
         return require_tensorflow()
     except ImportError:
@@ -75,7 +76,8 @@ def _build_info(tensorflow: Any) -> dict[str, Any]:
 
 
 def get_backend_info() -> BackendInfo:
-    """The build and the runtime backend of TensorFlow; without TensorFlow, the CPU."""
+    """The build and the runtime backend of TensorFlow; without TensorFlow, the backend is
+    ``cpu``."""
     tensorflow = _tensorflow()
     gpus, build = _gpus(tensorflow), _build_info(tensorflow)
     is_apple = is_apple_silicon()
@@ -97,7 +99,11 @@ def get_backend_info() -> BackendInfo:
 
 
 def get_gpu_info() -> dict[str, Any]:
-    """The GPUs that TensorFlow sees and its memory on them, in megabytes."""
+    """The GPUs that TensorFlow sees, and the megabytes that it uses on each.
+
+    ``total_memory`` is the sum of the megabytes in use. Without a GPU, the key ``error`` has the
+    reason, and no exception is raised.
+    """
     tensorflow = _tensorflow()
     gpus = _gpus(tensorflow)
     info: dict[str, Any] = {
@@ -127,7 +133,7 @@ def get_gpu_info() -> dict[str, Any]:
 
 
 def get_system_info() -> dict[str, Any]:
-    """The machine, Python, TensorFlow and its devices."""
+    """Facts about the machine, Python, TensorFlow and its GPUs."""
     tensorflow = _tensorflow()
     version = getattr(tensorflow, "__version__", "Not installed")
     info = machine_facts(("tensorflow_version", version))
@@ -143,7 +149,8 @@ def get_system_info() -> dict[str, Any]:
 
 
 def get_tensorflow_memory_usage() -> dict[str, float]:
-    """Megabytes that TensorFlow uses on the first GPU, and resident megabytes of the process."""
+    """Megabytes that TensorFlow uses on the first GPU, now and at the peak, and resident megabytes
+    of the process. Without TensorFlow all are 0."""
     usage = {"gpu_current_mb": 0.0, "gpu_peak_mb": 0.0, "cpu_mb": 0.0}
     tensorflow = _tensorflow()
     if tensorflow is None:
@@ -157,7 +164,8 @@ def get_tensorflow_memory_usage() -> dict[str, float]:
 
 
 def optimize_tensorflow_memory() -> list[str]:
-    """Turn on memory growth, mixed precision and XLA; return what was turned on."""
+    """Turn on memory growth of the GPUs, mixed precision and XLA in this process. Returns a text
+    for each setting that was turned on."""
     tensorflow = _tensorflow()
     if tensorflow is None:
         logger.warning("TensorFlow not available for memory optimization")
@@ -193,8 +201,8 @@ def clear_tensorflow_session() -> None:
 
 
 def validate_tensorflow_environment() -> dict[str, Any]:
-    """Check whether TensorFlow is installed, new enough, and has a GPU with memory growth; list
-    problems."""
+    """Check whether TensorFlow is installed, has version 2.4 or a later 2.x, and has a GPU with
+    memory growth. The key ``issues`` of the result lists the problems as texts."""
     tensorflow = _tensorflow()
     found: dict[str, Any] = {
         "tensorflow_available": tensorflow is not None,
@@ -229,18 +237,19 @@ def validate_tensorflow_environment() -> dict[str, Any]:
 
 
 def analyze_fragmentation(snapshots: list[Any]) -> dict[str, float]:
-    """The share of reserved memory that was unused when the snapshots were taken."""
+    """The share of reserved memory that was unused in the snapshots of a profile: its mean, its
+    trend and its extremes."""
     sizes = [(snapshot.gpu_memory_mb, snapshot.gpu_memory_reserved_mb) for snapshot in snapshots]
     return _core.framework_fragmentation(sizes, "fragmentation_trend")
 
 
 def suggest_optimizations(profile_result: Any) -> list[str]:
-    """At most ten suggestions for a profile."""
+    """At most ten suggestions how the profiled program can use less memory."""
     return MemoryAnalyzer()._suggestions(profile_result)
 
 
 def generate_summary_report(profile_result: Any) -> str:
-    """A profile as text."""
+    """A report on a profile and on the machine, as text."""
 
     def megabytes(value: float) -> str:
         return format_memory(value * MB)

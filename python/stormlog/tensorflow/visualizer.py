@@ -1,4 +1,4 @@
-"""Plots and exports the results of TensorFlow's profiler and tracker."""
+"""Draws and exports the results of the TensorFlow profiler and tracker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLUMNS = ("timestamp", "name", "gpu_memory_mb", "cpu_memory_mb", "num_tensors"
 
 
 class MemoryVisualizer(FrameworkVisualizer):
-    """Draws profile results and tracking results, without a plotting library."""
+    """Draws profile results and tracking results, and exports them; needs no plotting library."""
 
     _total_key, _peak_key, _unit = "total_memory_used", "peak_memory", MB
 

@@ -13,13 +13,15 @@ __all__ = ["run_app"]
 def run_app(argv: list[str] | None = None) -> None:
     """Show the interface until the user quits; ``argv`` lists artifacts to open.
 
-    Without ``argv`` the arguments of the program are used. If they begin with a command of the
-    program, that command runs instead, and its exit code is raised as ``SystemExit``.
+    Without ``argv`` the arguments of the Python program are used. If the first argument is the name
+    of a command of ``stormlog``, that command runs instead, and ``SystemExit`` is raised with its
+    exit code. ``SystemExit`` is also raised when the interface ends with an error.
     """
     arguments = sys.argv[1:] if argv is None else argv
     if arguments and _core.is_command(arguments[0]):
         raise SystemExit(entrypoint.main(arguments))
-    # Rust does not return to the interpreter while it works.
+    # While Rust works, Python cannot handle signals. With the default handler, Ctrl+C ends the
+    # process at once.
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:

@@ -71,7 +71,7 @@ class AnomalyIndicator:
 
 @dataclass
 class DistributedDiagnosticsModel:
-    """The ranks of a run."""
+    """The table of a run's ranks, their anomalies, and their memory over time."""
 
     rows: list[RankDiagnosticsRow]
     indicators: list[AnomalyIndicator]
@@ -86,7 +86,7 @@ class DistributedDiagnosticsModel:
 def load_distributed_artifacts(
     paths: list[Path], session_id: str | None = None
 ) -> ArtifactLoadResult:
-    """Load files, sinks, bundles and folders of them; several ranks of a job become one session."""
+    """Load artifacts and folders of artifacts; the ranks of one job become one session."""
     found, selected, warnings, sources = _core.gather_artifacts(list(paths), session_id)
     sessions = []
     for (summary, rows, files, harm), own_warnings in found:
@@ -124,5 +124,5 @@ def build_distributed_model(
 
 
 def parse_rank_filter(expr: str, available_ranks: list[int]) -> set[int]:
-    """The available ranks that ``all``, ``0,2`` or ``0,4-7`` selects."""
+    """The available ranks that a filter text such as ``all``, ``0,2`` or ``0,4-7`` selects."""
     return _core.parse_rank_filter(expr, available_ranks)
