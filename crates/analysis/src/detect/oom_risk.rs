@@ -16,8 +16,10 @@ use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
 /// Confidence of a finding about an out-of-memory error that was recorded, not predicted.
 const RECORDED: f64 = 0.99;
-/// Errors within this first share of a run may belong to a search for the largest batch.
+/// Errors within this first share of a run, and within this many seconds, may belong to a search
+/// for the largest batch.
 const START_SHARE: f64 = 1.0 / 3.0;
+const START_S: f64 = 600.0;
 
 /// Finds ranks that ran out of memory, or whose growth fills the device within the horizon of
 /// `options`.
@@ -70,7 +72,8 @@ fn is_end(subject: &Subject, mark: &OomMark) -> bool {
 /// that search for the largest batch run out of memory on purpose.
 fn is_search_for_limit(subject: &Subject) -> bool {
     let signals = &subject.signals;
-    let is_early = |mark: &OomMark| signals.seconds(mark.at_ns) <= START_SHARE * signals.end;
+    let start_s = START_S.min(START_SHARE * signals.end);
+    let is_early = |mark: &OomMark| signals.seconds(mark.at_ns) <= start_s;
     subject.end.is_normal() && signals.track.ooms.iter().all(is_early)
 }
 
@@ -426,8 +429,8 @@ mod tests {
 
     #[test]
     fn caught_errors_at_the_start_are_a_note_and_later_ones_a_warning() {
-        let severity = |seconds: &[i64]| {
-            let mut run = run_of([a_rank(0)]);
+        let severity = |samples: i64, seconds: &[i64]| {
+            let mut run = run_of([a_rank(0).samples(samples)]);
             let track = &mut run.tracks[0];
             let start = track.t_ns[0];
             let caught = |seconds: &i64| OomMark {
@@ -444,8 +447,10 @@ mod tests {
             }];
             check(&Evidence::of(&run), &Options::default()).findings()[0].severity
         };
-        assert_eq!(severity(&[10, 12]), Severity::Info);
-        assert_eq!(severity(&[10, 300]), Severity::Warning);
+        assert_eq!(severity(400, &[10, 12]), Severity::Info);
+        assert_eq!(severity(400, &[10, 300]), Severity::Warning);
+        // A quarter of a long run is no start.
+        assert_eq!(severity(4000, &[1000]), Severity::Warning);
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl FlightRecorder {
             is_torch_oom: false,
         };
         let pid = std::process::id();
-        // The error is our own, so only its text tells what failed.
+        // The error is our own, so only its text shows that memory ran out.
         let reason = legacy_oom_reason(&exception);
         self.dump(recorder, reason, &exception, self.command, pid, Map::new())
     }
