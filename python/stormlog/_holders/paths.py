@@ -39,9 +39,10 @@ _GROWING = (INDEX, KEY, ELEMENT)
 _LONGEST_KEY = 32
 _LONGEST_HARMLESS = 8
 _LARGEST_INDEX = 10_000_000
-# A dictionary on a path counts as a record with fields, and not as a collection that grows, if it
-# has at most _MOST_FIELDS entries, the path goes through a key that is a name, and another
-# collection on the path is more than _LONGER_THAN_FIELDS times as long.
+# Some dictionaries are records with fields, like {"loss": ..., "step": ...}, and not collections
+# that grow. A dictionary on a path counts as a record when all of this is true: it has at most
+# _MOST_FIELDS entries; its key on the path is an identifier; another collection on the path has
+# more than _LONGER_THAN_FIELDS times as many entries.
 _MOST_FIELDS = 16
 _LONGER_THAN_FIELDS = 4
 # The outermost collection on a path is taken for the one that grows, unless an inner collection is

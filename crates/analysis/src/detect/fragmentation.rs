@@ -238,8 +238,8 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
         ("climbs", climbs as f64),
     ];
     finding.explanation = format!(
-        "The allocator's cache has grown by {excess} ({share} of the highest allocated memory, \
-         {peak}), in {climbs} rises that no higher allocation explains",
+        "The allocator's cache has grown by {excess} in {climbs} rises, while allocated memory \
+         reached no new peak; {excess} is {share} of that peak ({peak})",
         excess = words::bytes(grown),
         share = words::percent(share),
         peak = words::bytes(peak),

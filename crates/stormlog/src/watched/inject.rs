@@ -93,7 +93,7 @@ pub(super) fn own_directory(path: &Path) -> anyhow::Result<()> {
     let is_own = metadata.is_dir() && metadata.uid() == rustix::process::getuid().as_raw();
     anyhow::ensure!(
         is_own && metadata.mode() & 0o022 == 0,
-        "'{}' can be written to by other users",
+        "'{}' is not a directory that only this user can write to",
         path.display()
     );
     Ok(())

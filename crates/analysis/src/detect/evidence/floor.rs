@@ -18,7 +18,7 @@ const MAX_POINTS: usize = 2048;
 /// several knots on each.
 const MAX_KNOTS: usize = 96;
 /// Smallest window for finding the floor, in samples on each side. A step is at its floor for about
-/// a sixth of its time, so 24 random samples miss the floor about once in a hundred times.
+/// a sixth of its time, so even 24 random samples miss the floor only about once in a hundred times.
 const MIN_WINDOW: usize = 24;
 /// In windows of at least this many samples, the second-lowest sample counts as the floor, because
 /// the lowest may be an outlier. An outlier is a sample of a moment in which a step has briefly

@@ -95,8 +95,8 @@ impl Signals<'_> {
         seconds_between(self.start_ns, at_ns)
     }
 
-    /// The name of the innermost phase that the program had marked at a time, in seconds of the
-    /// track; `None` outside of phases.
+    /// The name of the innermost marked phase that contains the given time (seconds since the
+    /// track's first sample); `None` outside of phases.
     pub(crate) fn phase_at(&self, seconds: f64) -> Option<String> {
         let at = self.ns(seconds);
         let inside = |p: &&crate::timeline::PhaseSpan| {
