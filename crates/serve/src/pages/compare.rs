@@ -107,7 +107,11 @@ pub(crate) async fn page(
     let mut wish = Wish::of(pairs);
     if wish.runs.len() != 2 {
         let text = "Mark two runs in the list, then press Compare.";
-        return message(StatusCode::BAD_REQUEST, "Exactly two runs can be compared", text);
+        return message(
+            StatusCode::BAD_REQUEST,
+            "Exactly two runs can be compared",
+            text,
+        );
     }
     let found = reading(move || wish.entries(&app).map(|pair| (pair, wish))).await;
     match found {
