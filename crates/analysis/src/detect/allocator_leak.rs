@@ -27,8 +27,10 @@ pub fn check(evidence: &Evidence) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::finding::Severity;
     use super::super::tests::sketch::{a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
+    use crate::timeline::{End, RankEnd, RecordedBy};
 
     fn answer_on(sketch: super::super::tests::sketch::Sketch) -> Answer {
         check(&Evidence::of(&run_of([sketch])))
@@ -76,6 +78,37 @@ mod tests {
         // steps, so nothing is reported.
         let answer = answer_on(a_rank(0).grows(mib(1) / 20, 180));
         assert_eq!(answer, Answer::Clear);
+    }
+
+    /// The severity of growth in a server that holds 10 GiB from its start, frees what a request
+    /// needs, and keeps 1 MiB a second for `seconds` seconds, when the server ended like this.
+    fn severity_in_a_server(seconds: i64, end: End) -> Severity {
+        let mut run = run_of([a_rank(0).samples(seconds)]);
+        let track = &mut run.tracks[0];
+        let request = |k: i64| mib(k * 13 % 7 * 40);
+        let held = (0..seconds).map(|k| Some(gib(10) + mib(k) + request(k)));
+        track.allocated = held.collect();
+        track.recorder = RecordedBy::Run;
+        run.ends.push(RankEnd {
+            rank: 0,
+            pid: track.pid,
+            at_ns: None,
+            end,
+        });
+        let answer = check(&Evidence::of(&run));
+        let [leak] = answer.findings() else {
+            panic!("{answer:?}")
+        };
+        leak.severity
+    }
+
+    #[test]
+    fn a_server_that_grows_for_hours_is_not_loading() {
+        let of = severity_in_a_server;
+        assert_eq!(of(600, End::StillRunning), Severity::Info);
+        assert_eq!(of(3600, End::StillRunning), Severity::Warning);
+        // A program that ended by itself may have collected its results.
+        assert_eq!(of(3600, End::Exit { code: Some(0) }), Severity::Info);
     }
 
     #[test]

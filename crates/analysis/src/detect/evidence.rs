@@ -148,8 +148,8 @@ impl<'a> Evidence<'a> {
     pub(super) fn of_tracks(run: &'a Run, tracks: &[&'a Track]) -> Self {
         let signals = signals::read_tracks(tracks);
         let ends = Ends::of(run);
-        let allocated = courses(&signals, Channel::Allocated);
-        let hidden = courses(&signals, Channel::Hidden);
+        let allocated = courses(&signals, &ends, Channel::Allocated);
+        let hidden = courses(&signals, &ends, Channel::Hidden);
         let subjects: Vec<Subject<'a>> = signals
             .into_iter()
             .zip(allocated.into_iter().zip(hidden))
@@ -239,7 +239,7 @@ struct Candidates {
     freed_rise: f64,
 }
 
-fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
+fn courses(signals: &[Signals], ends: &Ends, channel: Channel) -> Vec<Course> {
     let candidates: Vec<Candidates> = signals
         .par_iter()
         .map(|signals| candidates(signals, channel))
@@ -255,7 +255,7 @@ fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
     }
     join_growing_peers(&mut courses, &candidates);
     join_jumping_peers(&mut courses, &candidates);
-    add_certain_growth(&mut courses, signals, &garbage, channel);
+    add_certain_growth(&mut courses, signals, ends, &garbage, channel);
     courses
 }
 
@@ -266,6 +266,7 @@ fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
 fn add_certain_growth(
     courses: &mut [Course],
     signals: &[Signals],
+    ends: &Ends,
     garbage: &[f64],
     channel: Channel,
 ) {
@@ -276,8 +277,10 @@ fn add_certain_growth(
         .filter(|((_, signals), _)| signals.track.resource() != Resource::Host)
         .for_each(|((course, signals), garbage)| {
             let is_stepped = channel == Channel::Allocated && signals.is_stepped;
+            let end = ends.end_of(signals.track);
             if course.growth.is_none() && course.jump.is_none() || is_stepped {
-                let certain = certain::find(signals, channel).filter(|g| g.grown > *garbage);
+                let certain = certain::find(signals, channel, &end);
+                let certain = certain.filter(|g| g.grown > *garbage);
                 if certain.is_some() {
                     *course = Course {
                         growth: certain,
@@ -288,7 +291,8 @@ fn add_certain_growth(
             let by_run = signals.track.recorder == RecordedBy::Run || is_stepped;
             if channel == Channel::Allocated && by_run {
                 course.growth = course.growth.map(|mut growth| {
-                    if !is_stepped && certain::may_be_load(signals, growth.onset, growth.rate) {
+                    let (onset, rate) = (growth.onset, growth.rate);
+                    if !is_stepped && certain::may_be_load(signals, onset, rate, &end) {
                         growth.strength = Strength::Weak;
                     }
                     growth

@@ -13,6 +13,7 @@ use crate::detect::evidence::Channel;
 use crate::detect::evidence::series::Series;
 use crate::detect::evidence::signals::Signals;
 use crate::stats::{median, quantile};
+use crate::timeline::End;
 
 /// Number of time blocks in which growth is checked; memory must rise in nearly every block. For
 /// samples at step ends, which are exact, any of the numbers in `FEWER_BLOCKS` is enough.
@@ -48,9 +49,13 @@ const NEXT_TO_NOTHING: f64 = 65_536.0;
 /// Growth during which no step was counted may come from loading a model or data when it begins
 /// within this first share of the track.
 const LOAD_SHARE: f64 = 0.1;
+/// Growth over more than this many seconds does not come from loading. The exception is a program
+/// that ended by itself without an error: it may have collected results for all of its run.
+const LONGEST_LOAD_S: f64 = 1800.0;
 
-/// Finds certain growth of a channel, even growth that is a small share of the device.
-pub(crate) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
+/// Finds certain growth of a channel, even growth that is a small share of the device. `end` is how
+/// the process ended.
+pub(crate) fn find(signals: &Signals, channel: Channel, end: &End) -> Option<Growth> {
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;
     let line = if is_stepped {
@@ -70,7 +75,7 @@ pub(crate) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
             .or_else(|| line_of_peak(signals)),
         Channel::Hidden => line,
     }?;
-    let strength = strength(signals, &line, is_stepped);
+    let strength = strength(signals, &line, is_stepped, end);
     Some(Growth::straight(&line, strength, signals.end))
 }
 
@@ -162,11 +167,12 @@ fn is_creep(signals: &Signals, line: &Line) -> bool {
     is_even && line.grown <= MAX_CREEP * amplitude
 }
 
-/// Whether growth may come from loading a model or data. No step was counted during such growth,
-/// and one more sign is needed: it started early, or memory was never constant before it, or
-/// nothing was freed during it.
-pub(crate) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
-    if signals.steps_since(onset).is_some() {
+/// Whether growth may come from loading a model or data. No step was counted during such growth, it
+/// did not take longer than `LONGEST_LOAD_S`, and one more sign is needed: it started early, or
+/// memory was never constant before it, or nothing was freed during it.
+pub(crate) fn may_be_load(signals: &Signals, onset: f64, rate: f64, end: &End) -> bool {
+    let is_too_long = signals.end - onset > LONGEST_LOAD_S && !end.is_normal();
+    if is_too_long || signals.steps_since(onset).is_some() {
         return false;
     }
     onset < LOAD_SHARE * signals.end
@@ -204,8 +210,8 @@ fn frees_nothing(signals: &Signals, onset: f64) -> bool {
     seen > 0 && at_peak >= seen - seen / 10
 }
 
-fn strength(signals: &Signals, line: &Line, is_stepped: bool) -> Strength {
-    let may_be_load = !is_stepped && may_be_load(signals, line.onset, line.rate);
+fn strength(signals: &Signals, line: &Line, is_stepped: bool, end: &End) -> Strength {
+    let may_be_load = !is_stepped && may_be_load(signals, line.onset, line.rate, end);
     if line.blocks < MANY_BLOCKS || line.bend < MIN_BEND || may_be_load {
         Strength::Weak
     } else {
