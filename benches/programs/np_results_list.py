@@ -10,5 +10,5 @@ for i in until(per_second=40):
     x = rng.normal(size=(256, 256))
     y = np.tanh(x @ weights)  # CULPRIT
     weights += 1e-4 * x.T @ (x - y)
-    activations.append(y)
+    activations.append(y)  # CULPRIT-HOLDER
 print("steps kept", len(activations), "norm", round(float(np.linalg.norm(weights)), 3))

@@ -59,9 +59,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Cause:
-    """Where the memory of a finding was allocated, and which holder keeps it alive."""
+    """The line of code behind a finding, and which holder keeps the memory alive. ``site_role`` is
+    what the line ``site`` does: it "allocates" the memory, it "adds_items" to the container that
+    grows, or its allocation "fails"."""
 
     site: Site | None
+    site_role: str
     call_path: tuple[Site, ...]
     holder: str | None
     attributed_bytes: int
@@ -227,6 +230,7 @@ def _finding(finding: dict[str, Any]) -> Finding:
         site, failure = cause["site"], cause["failure"]
         cause = Cause(
             site=None if site is None else Site(**site),
+            site_role=cause["site_role"],
             call_path=tuple(Site(**one) for one in cause["call_path"]),
             holder=cause["holder"],
             attributed_bytes=cause["attributed_bytes"],

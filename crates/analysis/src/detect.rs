@@ -49,7 +49,7 @@ pub(crate) mod tests;
 
 pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
 pub use answer::Answer;
-pub use cause::{Cause, Failure, Held, Site};
+pub use cause::{Cause, Failure, Held, Site, SiteRole};
 pub use diagnosis::{Diagnosis, PhasePeak, Scope, diagnose};
 pub use evidence::Evidence;
 pub use evidence::levels::{

@@ -52,7 +52,11 @@ pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
     let site = cause.site.as_ref();
     let named = match (&cause.holder, site) {
         (Some(holder), Some(site)) => {
-            let name = format!("{holder}, allocated at {},", site.place());
+            let name = format!(
+                "{holder}, {} at {},",
+                cause.site_role.participle(),
+                site.place()
+            );
             Some((name, without_numbers(holder)))
         }
         (Some(holder), None) => Some((holder.clone(), without_numbers(holder))),

@@ -9,11 +9,43 @@ use serde::Serialize;
 
 pub use crate::timeline::{Failure, Held, Site};
 
+/// What the line of a cause does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SiteRole {
+    /// The line allocates the memory.
+    Allocates,
+    /// The line adds items to the container that grows; other lines may allocate the items.
+    AddsItems,
+    /// The line requested memory when there was not enough.
+    Fails,
+}
+
+stormlog_format::names!(SiteRole {
+    Allocates => "allocates",
+    AddsItems => "adds_items",
+    Fails => "fails",
+});
+
+impl SiteRole {
+    /// The role in front of the place, in the middle of a sentence: "items added" at train.py:8.
+    #[must_use]
+    pub fn participle(self) -> &'static str {
+        match self {
+            Self::Allocates => "allocated",
+            Self::AddsItems => "items added",
+            Self::Fails => "failed",
+        }
+    }
+}
+
 /// The cause of a finding. A finding gets a cause only when the cause explains most of its bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
-    /// The innermost line of the user's code that allocated the memory.
+    /// The innermost line of the user's code that does what `site_role` says.
     pub site: Option<Site>,
+    /// What the line `site` does with the memory: it allocates the memory, it adds items to the
+    /// container that grows, or its allocation failed.
+    pub site_role: SiteRole,
     /// The calls that led to the site, the innermost first, without the site itself.
     pub call_path: Vec<Site>,
     /// The holder that keeps the memory alive, as a path in the user's program: "`sessions` in
@@ -29,8 +61,8 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The holder that grows and the line that allocates it, as part of a sentence: "`preds` grows,
-    /// allocated at train.py:8".
+    /// The holder that grows and its line, as part of a sentence: "`preds` grows, allocated at
+    /// train.py:8".
     #[must_use]
     pub fn clause(&self) -> Option<String> {
         let place = self.site.as_ref().map(Site::place);
@@ -40,10 +72,11 @@ impl Cause {
         match (holder, place) {
             (Some(holder), Some(place)) => {
                 let verb = verb_of(holder);
-                Some(format!("{holder} {verb}, allocated at {place}"))
+                let role = self.site_role.participle();
+                Some(format!("{holder} {verb}, {role} at {place}"))
             }
             (Some(holder), None) => Some(format!("{holder} {verb}", verb = verb_of(holder))),
-            (None, Some(place)) => Some(format!("allocated at {place}")),
+            (None, Some(place)) => Some(format!("{} at {place}", self.site_role.participle())),
             (None, None) => None,
         }
     }

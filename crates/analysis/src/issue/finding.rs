@@ -213,6 +213,7 @@ mod tests {
                 function: "step".to_owned(),
                 source_text: Some(source.to_owned()),
             }),
+            site_role: crate::detect::SiteRole::Allocates,
             call_path: Vec::new(),
             holder: None,
             attributed_bytes: 1,

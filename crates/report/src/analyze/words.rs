@@ -1,7 +1,7 @@
 //! Phrases that the text report and the Markdown report of `stormlog analyze` share.
 
 use stormlog_analysis::analyze::{Report, RunReport};
-use stormlog_analysis::detect::{Cause, Diagnosis, Failure, Finding, Severity, Site};
+use stormlog_analysis::detect::{Cause, Diagnosis, Failure, Finding, Severity, Site, SiteRole};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_format::{counted, human_duration};
 
@@ -69,12 +69,12 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
     };
     let mut lines = Vec::new();
     if let Some(site) = &cause.site {
-        let verb = if cause.failure.is_some() {
-            "Failed"
-        } else {
-            "Allocated"
+        let role = match cause.site_role {
+            SiteRole::Allocates => "Allocated",
+            SiteRole::AddsItems => "Items added",
+            SiteRole::Fails => "Failed",
         };
-        lines.push(format!("{verb} at {}", place(site)));
+        lines.push(format!("{role} at {}", place(site)));
     }
     let calls = cause.call_path.iter().take(CALLS);
     lines.extend(calls.map(|site| format!("called from {}", place(site))));

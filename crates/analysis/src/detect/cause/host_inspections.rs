@@ -6,7 +6,7 @@
 
 use stormlog_format::counted;
 
-use super::{Cause, Site};
+use super::{Cause, Site, SiteRole};
 use crate::detect::finding::{draft, words};
 use crate::timeline::{HostHolder, HostInspection, float};
 
@@ -62,7 +62,7 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
         source_text: None,
     });
     let place = site.as_ref().map_or_else(String::new, |site| {
-        format!(", items added at {}", site.place())
+        format!(", {} at {}", SiteRole::AddsItems.participle(), site.place())
     });
     Some(HostCause {
         words: format!("{} grows ({}){place}", holder.name, size(holder)),
@@ -70,6 +70,7 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
                  only what is needed of each element",
         cause: Cause {
             site,
+            site_role: SiteRole::AddsItems,
             call_path: Vec::new(),
             holder: Some(holder.name.clone()),
             attributed_bytes: holder.bytes_gained,
@@ -122,6 +123,7 @@ fn native(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
                  decoders): a native heap profiler such as heaptrack names the call",
         cause: Cause {
             site: None,
+            site_role: SiteRole::Allocates,
             call_path: Vec::new(),
             holder: Some(format!("native memory ({name})")),
             attributed_bytes: draft::whole(mapped),

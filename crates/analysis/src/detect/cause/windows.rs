@@ -4,7 +4,7 @@
 
 use hashbrown::HashMap;
 
-use super::{Cause, Site};
+use super::{Cause, Site, SiteRole};
 use crate::timeline::{EvidenceWindow, WindowEvidence, float};
 
 /// Number of evidence windows that must agree on a line. Windows by steps begin and end at step
@@ -66,6 +66,7 @@ pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
     };
     Some(Cause {
         site,
+        site_role: SiteRole::Allocates,
         call_path,
         holder: holder.map(|(_, name)| name),
         attributed_bytes,

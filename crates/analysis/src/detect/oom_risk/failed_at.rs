@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::detect::cause::{Cause, Failure};
+use crate::detect::cause::{Cause, Failure, SiteRole};
 use crate::detect::finding::words;
 use crate::timeline::{OomMark, category_words, float};
 
@@ -112,6 +112,7 @@ pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
     let holder = largest.filter(|one| float(one.bytes) >= MOST_OF_IT * float(all));
     Some(Cause {
         site: mark.site.clone(),
+        site_role: SiteRole::Fails,
         call_path: mark.call_path.clone(),
         holder: holder.map(|one| one.holder.clone()),
         attributed_bytes: named,
