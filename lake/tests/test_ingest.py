@@ -250,7 +250,7 @@ def test_doctor_finds_rows_that_are_missing(lake, tmp_path):
     lake("ingest", tmp_path / "runs", "--to", tmp_path / "lake")
     DeltaTable(tmp_path / "lake/samples").delete("timestamp_ns % 2 = 0")
     found = lake.json("doctor", "--at", tmp_path / "lake", code=2)["problems"]
-    expected = {"rows are missing", "samples too many or too few, compared with table rollups"}
+    expected = {"rows are missing", "the number of samples differs from table rollups"}
     assert expected <= {one["problem"] for one in found}
 
 

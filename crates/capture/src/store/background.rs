@@ -249,7 +249,7 @@ impl BackgroundSink {
 
 impl Drop for BackgroundSink {
     /// A sink that is dropped without [`finish`](Self::finish) writes the queued events and marks
-    /// the session as interrupted.
+    /// the session as interrupted. In a forked child, nothing happens.
     fn drop(&mut self) {
         if self.is_foreign() {
             // The parent may have been changing the event queue during the fork, so the child must

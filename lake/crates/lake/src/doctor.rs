@@ -115,13 +115,13 @@ const BETWEEN: [(&str, &str); 4] = [
          HAVING count(*) > 1) GROUP BY source_id",
     ),
     (
-        "samples too many or too few, compared with table rollups",
+        "the number of samples differs from table rollups",
         "SELECT source_id, sum(n) AS difference FROM (SELECT source_id, count(*) AS n FROM samples GROUP BY source_id \
          UNION ALL SELECT source_id, -sum(samples) AS n FROM rollups GROUP BY source_id) GROUP BY source_id \
          HAVING sum(n) <> 0",
     ),
     (
-        "samples at ends of steps too many or too few, compared with table steps",
+        "the number of samples at the end of a step differs from table steps",
         "SELECT source_id, sum(n) AS difference FROM (SELECT source_id, count(*) AS n FROM samples WHERE step IS NOT NULL \
          GROUP BY source_id UNION ALL SELECT source_id, -count(*) AS n FROM steps GROUP BY source_id) \
          GROUP BY source_id HAVING sum(n) <> 0",

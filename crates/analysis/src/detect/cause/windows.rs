@@ -21,9 +21,9 @@ const MOST_WITHOUT_HOLDER: f64 = 0.8;
 /// line that explains almost all of the growth.
 const AGREEING_WHERE_RARE: usize = 2;
 const ALMOST_ALL: f64 = 0.95;
-/// Largest ratio of the bytes of survivors (allocations of a window that were still alive at its
-/// end) to the growth. When the ratio is larger, many survivors replace blocks that were freed
-/// meanwhile, as in a cache of constant size, and it is unknown which survivors leak.
+/// Survivors are allocations of a window that are still alive at its end. No cause is named when
+/// they have more than this many times the bytes by which memory grew: many of them then only
+/// replace freed blocks, as in a cache of constant size, and it is unknown which of them leak.
 const MOST_SURVIVORS: f64 = 1.5;
 /// A line is named as the cause only if it allocated memory in at least this share of the evidence
 /// windows in which memory grew.

@@ -39,7 +39,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .limit()
         .map_or_else(String::new, |limit| format!(" of {}", bytes::human(limit)));
     let title = format!(
-        "rank {rank} device {device}{limit} (r: next track of {tracks}, ranks {ranks})",
+        "rank {rank} device {device}{limit} (r: next of {tracks} tracks; f: choose ranks, now {ranks})",
         rank = track.rank,
         device = track.device_id,
         tracks = tracks.len(),
