@@ -172,7 +172,7 @@ class Window:
             self._watch()
 
     def _watch(self) -> None:
-        """Call ``give_up`` when the program switches the history on or off itself."""
+        """Arrange that ``give_up`` is called when the program itself switches the history on or off."""
         functions = self._torch._C
         original = getattr(functions, "_cuda_record_memory_history", None)
         if original is None:

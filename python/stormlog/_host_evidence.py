@@ -278,7 +278,8 @@ def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:
 def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
     """The bytes of large arrays and texts that no variable reaches, such as garbage in reference
     cycles and elements of objects that an extension module keeps. ``known`` has the addresses that
-    variables reach. None when there are too many objects to look at, or the time is over."""
+    variables reach. None when there are too many objects to look at, or when the time for the search is
+    used up."""
     if sys.getallocatedblocks() > _MOST_BLOCKS:
         return None
     large: dict[int, int] = {}

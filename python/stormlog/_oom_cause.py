@@ -219,7 +219,7 @@ def _may_search() -> bool:
 def _held_on_device(device: str, trace: TracebackType | None) -> dict[str, Any]:
     allocated = _allocated_bytes(device)
     if not _may_search():
-        return {"cut_short": "memory ran out again and again"}
+        return {"cut_short": "the program has run out of memory several times"}
 
     def enough(storages: Iterable[Any]) -> bool:
         named = sum(_block(one.bytes) for one in storages if one.device == device)
@@ -267,7 +267,7 @@ def _largest(held: list[_holders.Holder], group: _holders.Group) -> str | None:
 
 def _held_on_host(trace: TracebackType | None) -> dict[str, Any]:
     if not _may_search():
-        return {"cut_short": "memory ran out again and again"}
+        return {"cut_short": "the program has run out of memory several times"}
     survey = _holders.survey(
         time.monotonic() + _SEARCH_S, counts_host=True, libraries=False, traceback=trace
     )

@@ -54,8 +54,8 @@ class DeviceEvidence:
 
     def look(self) -> None:
         """Open windows when the memory of a program without steps grows, or when a request for
-        windows has arrived. Called about once a second on a thread of the recorder, which an error
-        here does not stop."""
+        windows has arrived. Called about once a second on a thread of the recorder. An error here
+        does not stop that thread."""
         with suppress(Exception):
             self._look()
 

@@ -114,7 +114,7 @@ def test_many_errors_in_a_row_cost_three_searches(torch: ModuleType) -> None:
     causes = [_oom_cause.of_allocation("cuda:0") for _ in range(5)]
     assert ["holders" in cause for cause in causes] == [True, True, True, False, False]
     assert causes[4]["site"]["file"] == __file__
-    assert causes[4]["cut_short"] == "memory ran out again and again"
+    assert causes[4]["cut_short"] == "the program has run out of memory several times"
     assert len(kept) == 2
 
 

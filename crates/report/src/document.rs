@@ -22,5 +22,5 @@ pub fn to_value(document: &impl Serialize) -> Value {
 pub fn pretty(document: &impl Serialize) -> String {
     // `format!("{:#}", value)` would write the same text, but takes longer.
     let text = serde_json::to_string_pretty(&to_value(document));
-    text.expect("values have text as keys") + "\n"
+    text.expect("the keys of JSON objects are strings") + "\n"
 }

@@ -83,7 +83,7 @@ pub fn markdown(issues: &[Issue]) -> String {
 
 /// Renders the issues that changed between two sets of runs as a Markdown table, one row each.
 pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
-    let mut out = String::from("| change | severity | issue | hits | before | id |\n");
+    let mut out = String::from("| change | severity | issue | hits | hits before | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
     for changed in listed(changes) {
         let issue = &changed.issue;

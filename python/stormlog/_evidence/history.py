@@ -12,6 +12,8 @@ from .. import _core, _cuda_history
 # A block with a stack: device, address, bytes, frames.
 Block = tuple[int, int, int, list[dict[str, Any]]]
 
+# Why a search is refused when ``History.is_taken``.
+TAKEN = "the program itself recorded PyTorch's allocation history in an evidence window"
 
 # PyTorch has one history for all devices of the process, so only one search may use it at a time.
 turn = _cuda_history.Turn()

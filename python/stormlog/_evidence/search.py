@@ -16,7 +16,7 @@ from typing import Any
 from .. import _holders
 from .._signals import left_to_the_program
 from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
-from .history import Block, History, turn
+from .history import TAKEN, Block, History, turn
 from .survivors import Survivors, Window
 
 # A search has its answer after this many windows in which memory grew; a search on request ends
@@ -306,7 +306,7 @@ class Search:
         cost_s = min(seconds * _RECORDED_SHARE, allocations * ALLOCATION_S)
         budget.spend(cost_s, time.monotonic())
         if history.is_taken:
-            self._reason = "the program began to record its allocator in a window"
+            self._reason = TAKEN
             self.is_ended = True
             self._report()
             return

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import _core
 from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
-from .history import Counters, History, turn
+from .history import TAKEN, Counters, History, turn
 from .rhythm import Rhythm
 from .search import Search
 from .survivors import Window
@@ -176,7 +176,7 @@ class Windows:
             allocations = self._window_end[2].allocations - before.allocations
             self.budget.spend(allocations * ALLOCATION_S, now)
             if self._history.is_taken:
-                self.search.refuse("the program began to record its allocator in a window")
+                self.search.refuse(TAKEN)
                 return self._end()
         self._phase = self._settling
         return True

@@ -88,7 +88,7 @@ class DeviceTracker(RecordedTracker):
 
     @property
     def alerts(self) -> list[dict[str, Any]]:
-        """The alerts that the tracker still has: the last ``max_history`` of the session."""
+        """The newest alerts of the session; the tracker keeps at most ``max_history``."""
         return list(self._alerts)
 
     def _samples(self) -> list[TrackingEvent]:

@@ -12,7 +12,7 @@ use crate::detect::{Measure, Metric, TrackLevels};
 pub enum FailOn {
     /// The new side has a finding that the base side does not have.
     NewFindings,
-    /// The new side has a number, such as peak memory, that is higher than on the base side.
+    /// A number, such as peak memory, is higher on the new side than on the base side.
     Higher,
 }
 

@@ -200,7 +200,8 @@ fn common_shape(affected: &[&Subject], trouble: Trouble) -> Option<i32> {
 }
 
 /// Fits growth with the exponent `shape` to the memory floor of one rank, and returns the floor
-/// with the fitted trend. `None` when the rank does not grow or the fit fails.
+/// with the fitted trend. `None` when the memory of the rank does not
+/// grow or the fit fails.
 fn fitted(subject: &Subject, trouble: Trouble, shape: i32) -> Option<(Floor, Trend)> {
     let signals = &subject.signals;
     let (series, floor) = signals.channel(trouble.channel());

@@ -10,7 +10,7 @@ use super::evidence::Evidence;
 /// The default time window before and after the point in time, in nanoseconds.
 pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;
 
-/// Which sessions evidence may come from.
+/// The sessions from which evidence may come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// Only one session: that of the event to examine, or the one given with the time to examine.

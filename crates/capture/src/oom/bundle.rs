@@ -220,7 +220,7 @@ fn object(path: &Path, name: &str) -> io::Result<Map> {
         Ok(Value::Map(map)) => Ok(map),
         _ => Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("{name} is no object"),
+            format!("{name} does not contain a JSON object"),
         )),
     }
 }

@@ -2,8 +2,8 @@
 
 pub use crate::store::now_ns;
 
-/// Converts a time from nanoseconds to seconds, which statistics and the events of stormlog 0.3.9
-/// contain.
+/// Converts a time from nanoseconds to seconds, the unit of times in statistics and in the events of
+/// stormlog 0.3.9.
 pub fn seconds(time_ns: i64) -> f64 {
     time_ns as f64 / 1e9
 }

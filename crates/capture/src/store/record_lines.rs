@@ -35,8 +35,8 @@ pub enum Written {
     Other,
 }
 
-/// Names the type ([`Memory`](Self::Memory)) that stores the keys and values of an object after the
-/// object's record is gone.
+/// The type in which the keys and values of an object are kept after its record has been written, so
+/// that the next object can be compared with them.
 pub trait Keeps {
     /// The keys and values of one object, kept for the comparison with the next object.
     type Memory: Default;

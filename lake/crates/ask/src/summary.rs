@@ -55,9 +55,9 @@ pub(crate) async fn summarize(
         select("samples", &of_samples),
         select("events", &of_events)
     );
-    // Several processes may record one session, and the table `sessions` need not have a row for
-    // each of their source ids. An event without such a row gets the status of a session with the
-    // same session id.
+    // Several processes may record one session, each as a source of its own, and the table `sessions`
+    // may have a row for only some of these sources. An event of a source without a row gets the
+    // status of another row with the same session id.
     let keys = match group_by {
         GroupBy::Session => "seen.session_id AS session_id",
         GroupBy::SessionRank => "seen.session_id AS session_id, seen.rank AS rank",

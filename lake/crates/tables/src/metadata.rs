@@ -312,7 +312,7 @@ fn join_object(rest: &[u8], is_host: bool, numbers: &Covered) -> Option<Vec<u8>>
         if let Some(number) = number
             && *of_host == is_host
         {
-            // The key is in the text already, so the text was stored as a whole.
+            // The text still contains this key: no number was moved from it to a column.
             if is_here() {
                 return Some(rest.to_vec());
             }

@@ -1,5 +1,5 @@
-//! The normal peak of memory in a step, and the height of samples above the floor. Both are
-//! measured on samples from which the bytes that a leak, drift or jump added are subtracted.
+//! The normal peak of memory in a step, and the height of samples above the floor. Before both are
+//! measured, the bytes that a leak, drift or jump added are subtracted from the samples.
 
 use super::Course;
 use super::floor::Floor;

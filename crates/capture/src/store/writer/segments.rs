@@ -1,4 +1,5 @@
-//! Opens, closes, abandons and deletes the segments of a sink.
+//! Opens, closes and deletes the segments of a sink, and gives up a segment whose file cannot be used
+//! any more.
 
 use std::collections::HashSet;
 use std::io;
