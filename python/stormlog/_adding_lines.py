@@ -64,9 +64,10 @@ class _Target(NamedTuple):
 
 def adding_lines(place: Place) -> list[Line]:
     """The lines that add to a container; ``place`` is the path to it, such as ``__main__.items``.
-    For the cache of a function (``functools.lru_cache``), the line that defines the function.
-    Empty when lines may be missing: an adding method is loaded without being called
-    (``add = items.append``), or the code is too long or too complex to read."""
+    For the cache of a function (``functools.lru_cache``), the result is the line that defines the
+    function. The list is empty when it could be incomplete: when the code loads an adding method
+    without calling it (``add = items.append``), or when the code is too long or too complex to
+    read."""
     if place.relation == "cache":
         return _definitions(place.scope)
     target = _target(place)
@@ -101,8 +102,8 @@ def _target(place: Place) -> _Target | None:
 
 
 def _codes(target: _Target) -> Iterator[CodeType]:
-    """The code objects of the user's modules that can refer to the container. They are sought among
-    at most ``_MOST_CODES`` code objects."""
+    """The code objects of the user's modules that can refer to the container. At most
+    ``_MOST_CODES`` code objects are examined."""
     for code in _users_codes():
         if target.relation == "closure":
             is_meant = target.name in code.co_freevars or target.name in code.co_cellvars
@@ -203,7 +204,7 @@ def _numbered(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:
 
 
 def _loads(instruction: dis.Instruction, target: _Target) -> int | None:
-    """How many values are above the container on the stack after an instruction has loaded the
+    """The number of values above the container on the stack, after the instruction has loaded the
     container; None when the instruction does not load the container."""
     if not instruction.opname.startswith(_LOADS[target.relation]):
         return None

@@ -18,8 +18,8 @@ def rows_of(events: Sequence[Any]) -> _core.EventRows:
 
 
 def rows_or_objects(events: Sequence[Any]) -> _core.EventRows | list[Any]:
-    """Loaded events as columns, other events as an unchanged list. For analyses that accept
-    both."""
+    """Loaded events as columns, or any other events as a list of the same objects. For analyses
+    that accept both forms."""
     return events._current_rows() if isinstance(events, TelemetryEvents) else list(events)
 
 

@@ -92,7 +92,8 @@ def switch_on(max_entries: int) -> None:
         raise InvalidValueError("trace_alloc_max_entries must be >= 1")
     functions = memory_functions()
     torch = require_torch()
-    # Recording starts CUDA in any case, and `_records` needs it.
+    # `_records` may be called only after CUDA has started. Recording the history would start CUDA
+    # anyway.
     torch.cuda.init()
     with _lock:
         is_programs = _window is None and _records(torch)
@@ -203,8 +204,8 @@ class Window:
 
     def _end(self) -> None:
         global _window
-        # The program may have kept `noticed` of a window that is closed by now; calling it must not
-        # affect the open window.
+        # The program may still call the function `noticed` of a window that is already closed. Such
+        # a call must not affect the window that is open now.
         if _window is self:
             _window = None
         replaced, self._replaced = self._replaced, None

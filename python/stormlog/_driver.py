@@ -36,8 +36,9 @@ def is_wanted() -> bool:
 
 
 def state() -> dict[str, Any]:
-    """Whether the driver's allocations are attributed, as ``state`` (``on``, ``off``, ``ended`` or
-    ``unavailable``), and as ``reason`` why they are not or no longer attributed."""
+    """A dictionary with two keys. ``state`` is ``on`` while the driver's allocations are
+    attributed, otherwise ``off``, ``ended`` or ``unavailable``. ``reason`` is the reason why they
+    are not attributed, or no longer."""
     name, reason = _core.driver_state()
     if name == "off" and _failure is not None:
         name, reason = "unavailable", _failure

@@ -103,8 +103,9 @@ class TelemetryEvents(_Base):
             still_used = weakref.ref(touched.pop(index))()
             if still_used is not None:
                 touched[index] = still_used
-        # The next call comes when there are twice as many objects as are in use now. So the work of
-        # all calls together is proportional to the number of events that the program accesses.
+        # This function is called again when twice as many objects are kept as are in use now. So
+        # the work of all calls together is proportional to the number of events that the program
+        # accesses.
         self._most_touched = max(_MOST_TOUCHED, 2 * len(touched))
 
     def _as_list(self) -> list[TelemetryEventV3]:

@@ -1,4 +1,4 @@
-"""Reads from the native-history files of a bundle which tensor storages hold memory."""
+"""Reads the native-history files of a bundle and lists the tensor storages that hold memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Attribution(NamedTuple):
     files: list[str]
     # One row per storage, with the cells of `COLUMNS`; at most `MOST_ROWS`, the largest first.
     rows: list[list[Any]]
-    # The number of all storages, also of those without a row.
+    # The number of all storages, including storages without a row.
     storages: int
     html_file: str | None
     history_recorded: bool | None
@@ -54,7 +54,8 @@ class Attribution(NamedTuple):
 
 
 def attribution_of(bundle: Path) -> Attribution | None:
-    """Read from a bundle which storages hold memory; None when it has no native-history files."""
+    """List the storages that hold memory, from the native-history files of a bundle; None when the
+    bundle has no such files."""
     files = [name for name in FILES if _is_plain_file(bundle / name)]
     if not files:
         return None

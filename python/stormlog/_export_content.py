@@ -133,7 +133,7 @@ class Upload:
 
 @dataclass
 class Content:
-    """Everything that is logged of one recording or of one diagnose bundle."""
+    """Everything that is logged about one recording or one diagnose bundle."""
 
     command: str
     run_name: str

@@ -81,10 +81,11 @@ def moments_of(events: Iterable[Any]) -> list[Moment]:
 
 
 def device_to_draw(moments: list[Moment]) -> int | None:
-    """The index of the device with the highest memory use, which is the one that is drawn.
+    """The index of the device to draw: the device with the highest memory use.
 
-    The timeline can show only one device. Host memory (None or a negative index) is drawn only when
-    no moment of a device has a known level. None also when no level is known.
+    The timeline can show only one device. Host memory, whose index is None or negative, is drawn
+    only when no moment of a device has a known level. The result is also None when no level is
+    known at all.
     """
     peaks: dict[int | None, float] = {}
     for moment in moments:
@@ -99,9 +100,9 @@ def device_to_draw(moments: list[Moment]) -> int | None:
 def points_of(moments: list[Moment]) -> list[Moment]:
     """At most 250 moments that keep the shape of the timeline.
 
-    These are the first and the last moment, the last 50 alerts, and the moments with the least and
-    the most memory in each of many stretches with equally many moments. 250 moments or fewer are
-    returned as they are.
+    At most 250 given moments are returned unchanged. Of more moments, the first, the last and the
+    last 50 alerts are kept. The given moments are also divided into stretches of equal numbers of
+    moments, and of each stretch the moments with the least and the most memory are kept.
     """
     if len(moments) <= MOST_POINTS:
         return moments
@@ -148,7 +149,8 @@ def page_of(moments: list[Moment], session_id: str, title: str) -> str:
 
 
 def _field(event: Any, *names: str) -> Any:
-    """The value of the first of these fields that the event has and that is not None."""
+    """The value of the first of the given fields that is not None; None when the event has no such
+    field."""
     for name in names:
         value = event.get(name) if isinstance(event, Mapping) else getattr(event, name, None)
         if value is not None:

@@ -32,7 +32,8 @@ def text(value: Any) -> str | None:
 
 
 def safe_name(value: Any, otherwise: str) -> str:
-    """The value with only characters that every service accepts in a name, so without slashes. If
-    no character is left, or the value is not text, ``otherwise``."""
+    """The value as a name that every service accepts: letters, digits, ``_``, ``.`` and ``-``, at
+    most 64 characters. Other characters, such as slashes, become hyphens. If no character is left,
+    or the value is not text, the result is ``otherwise``."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", value) if isinstance(value, str) else ""
     return plain.strip("-.")[:_LONGEST_NAME] or otherwise

@@ -1,20 +1,21 @@
-"""Finds the containers of this process that grow. ``stormlog run`` requests this when the process's
-host memory grows.
+"""Finds the containers of this process that grow. ``stormlog run`` requests such an inspection when
+the host memory of the process grows.
 
-An inspection looks three times at everything that the variables of the user's code reach. Between
-two looks, memory usually grows by some megabytes. The growth of a container is estimated as the
-number of its new elements times the mean size of an element. If the containers explain less than
-half of the memory growth at the second look, two looks that include the variables of libraries
-follow instead of the third. If these explain little of it too, the garbage collector is asked for
-objects that no variable reaches. The rest of the growth is native memory.
+An inspection consists of looks. A look lists all objects that the variables of the user's code
+reach. Between two looks, memory usually grows by some megabytes. The growth of a container is
+estimated as the number of its new elements times the mean size of an element. If the containers
+explain at least half of the memory growth, three looks are made. If they explain less, two looks
+follow that also include the variables of libraries. If the containers in these two looks explain
+little of the growth, the garbage collector is asked for objects that no variable reaches. The rest
+of the growth is native memory.
 
 The answer is written to the inbox of the run (the directory in which a process leaves files for
-``stormlog run``) after the last look. An inspection that makes a third look also writes a first
-answer after the second look. This answer remains if the program is killed before the third look.
+``stormlog run``) after the last look. A first answer is written after the second look if a third
+one follows. The first answer remains if the program is killed before the third look.
 
-The looks run in pieces of a millisecond, on the thread that waits for requests of ``stormlog run``.
-A whole inspection takes at most about ``_MOST_S`` seconds of processor time, and a program that
-runs Python code loses no more time than that.
+A look runs in pieces of a millisecond, on the thread that waits for requests of ``stormlog run``. A
+whole inspection takes at most about ``_MOST_S`` seconds of processor time, and a program that runs
+Python code loses no more time than that.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _LOOKS, _LOOKS_WITH_LIBRARIES = 3, 2
 _GROWTH = 4 << 20
 _SOONEST_S, _LATEST_S = 2.0, 40.0
 _BETWEEN_READINGS_S = 0.5
-# How often memory must have grown by _GROWTH before the first look.
+# How many times memory must have grown by _GROWTH before the first look.
 _RISES_BEFORE_LOOKS = 2
 # Memory that imports take is no leak, so the first look waits while a module is imported, but no
 # longer than this: some programs run entirely inside an import.
@@ -57,10 +58,11 @@ _PIECE = 500
 _SMALL_OBJECT = 48
 # Arrays and texts that no variable reaches count only if they have at least this many bytes.
 _LARGE = 1 << 16
-# When containers explain less than these shares of the growth, the variables of libraries are
-# searched too (first share), and the garbage collector is asked (second share).
+# If containers explain less than the first share of the growth, the variables of libraries are
+# searched too. If they then explain less than the second share, the garbage collector is asked.
 _MOST_OF_IT, _LITTLE = 0.5, 0.2
-# Of a longer container only this many elements are read; its size is extrapolated from them.
+# If a container has more elements than this, only this many are read, and the size of the container
+# is extrapolated from them.
 _MOST_ELEMENTS = 100
 _MOST_HOLDERS = 8
 _LEAST_GROWTH = 1 << 16
@@ -70,8 +72,8 @@ _LONGEST_PATH = 300
 class Grown(NamedTuple):
     """A container, array or text that holds more memory than at the first look.
 
-    ``length`` is the number of elements and ``gained`` how many of them are new. ``bytes`` is the
-    size and ``grown`` by how many bytes it has grown.
+    ``length`` is the number of elements, and ``gained`` is the number of new ones. ``bytes`` is the
+    size, and ``grown`` is the number of bytes by which it has grown.
     """
 
     phrase: str
@@ -87,9 +89,9 @@ class _Look(NamedTuple):
     # The time (`time.monotonic()`), and the bytes of anonymous memory of the process.
     at: float
     anonymous: int
-    # By identity and kind.
+    # The containers by identity and kind.
     containers: dict[tuple[int, str], Any]
-    # Bytes and place of the arrays and texts outside of containers, by the path of their place.
+    # The arrays and texts outside of containers: by path, their bytes and their place.
     single: dict[str, tuple[int, Any]]
     # The addresses of all arrays and texts that variables reach.
     addresses: set[int]
@@ -98,7 +100,8 @@ class _Look(NamedTuple):
 
 
 class Inspection:
-    """One inspection, in steps that the thread calls which waits for requests."""
+    """One inspection. The thread that waits for requests calls ``step`` until the inspection has
+    ended."""
 
     def __init__(self, inbox: str, request: str, spent: float) -> None:
         self._inbox, self._request = inbox, request
@@ -109,14 +112,15 @@ class Inspection:
         # Bytes of objects that no variable reaches; None until the garbage collector was asked.
         self._unreached: int | None = None
         self._asked_at = time.monotonic()
-        # Before the first look: when memory last grew by _GROWTH (at first: when it was first read)
-        # and its level then; below, how many times memory has grown by _GROWTH.
+        # Used before the first look: the time of the last rise by _GROWTH and the memory level at
+        # that time, or, before any rise, the time and the level of the first reading.
         self._rise: tuple[float, int] | None = None
+        # The number of rises by _GROWTH so far.
         self._rises = 0
 
     def step(self) -> float | None:
         """Take the next look if it is due. Returns the seconds until the next call; None when the
-        inspection has ended, and its answer is written."""
+        inspection has ended and its answer is written."""
         began = time.thread_time()
         try:
             pause = self._step(began)
@@ -278,8 +282,8 @@ def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:
 def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
     """The bytes of large arrays and texts that no variable reaches, such as garbage in reference
     cycles and elements of objects that an extension module keeps. ``known`` has the addresses that
-    variables reach. None when there are too many objects to look at, or when the time for the search is
-    used up."""
+    variables reach. None when there are too many objects to look at, or when the search has used
+    all of its time."""
     if sys.getallocatedblocks() > _MOST_BLOCKS:
         return None
     large: dict[int, int] = {}
@@ -297,8 +301,9 @@ def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
 
 
 def _add_large(large: dict[int, int], objects: list[Any]) -> None:
-    """Add the arrays, texts and CPU tensors among some objects and among the objects that they
-    refer to. Arrays and texts are added only if they are large, tensors always."""
+    """Add to ``large`` the address and size of each array, text and CPU tensor among ``objects``
+    and among the objects to which these refer. Arrays and texts are added only if they are large,
+    tensors always."""
     array = getattr(sys.modules.get("numpy"), "ndarray", None)
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     for part in [*objects, *gc.get_referents(*objects)]:
@@ -317,8 +322,9 @@ def _add_large(large: dict[int, int], objects: list[Any]) -> None:
 
 
 def _growth(first: _Look, last: _Look) -> list[Grown]:
-    """What holds more memory at the last look than at the first, the largest growth first. What is
-    inside a container that has grown more is left out, because the container's bytes include it."""
+    """The containers, arrays and texts that hold more memory at the last look than at the first,
+    the largest growth first. An object inside a container that has grown more is left out, because
+    the bytes of the container include the object."""
     found = []
     for key, one in last.containers.items():
         before = first.containers.get(key)

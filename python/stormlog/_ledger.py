@@ -1,10 +1,10 @@
 """The ledger of a device: what uses its memory, as far as it is known.
 
-The size of the CUDA context is measured on each device just after the context is created: the bytes
-that the driver reports for this process, minus what PyTorch has reserved by then. With
-``--driver-allocations``, the allocations on the device that CUPTI reported are subtracted instead.
-The size is never computed as the rest that the other entries leave. Numbers that are not known are
-null in a recorded ledger.
+The size of the CUDA context is measured on each device just after the context is created: it is the
+number of bytes that the driver reports for this process, minus the bytes that PyTorch has reserved
+by then. With ``--driver-allocations``, the bytes of the allocations that CUPTI has reported are
+subtracted instead. The size is never computed as the remainder after all other entries of the
+ledger. Numbers that are not known are null in a recorded ledger.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def measure_context(torch: Any, index: int, unused_since: float) -> Context:
 
 
 def _known_bytes(torch: Any, index: int) -> int | None:
-    """The bytes on a device that known allocations of this process take. If
-    ``--driver-allocations`` has followed every allocation, these are the allocations of all
-    libraries without managed memory, otherwise what PyTorch has reserved. None when the size of an
-    allocation is unknown."""
+    """The bytes that known allocations of this process take on a device. If
+    ``--driver-allocations`` has followed every allocation, they are the allocations of all
+    libraries, except managed memory. Otherwise, they are the bytes that PyTorch has reserved. None
+    when the size of an allocation is unknown."""
     if _core.driver_state()[0] == "on":
         held, missed = _core.driver_held()
         if not missed:
@@ -110,12 +110,12 @@ def _own_share(gpu: int) -> int | None:
 
 
 class _Reading(NamedTuple):
-    """Who uses how much memory of a device at one moment. Processes are listed by pid; their names
-    are added when the reading is recorded."""
+    """The memory use of a device at one moment, by process and library. Processes are listed by
+    pid; their names are added when the reading is recorded."""
 
     # Used and total bytes of the device, as the driver counts them.
     shares: tuple[int, int] | None
-    # Bytes of this process on the device, and those of other processes by pid.
+    # The bytes of this process on the device, and the bytes of each other process, by pid.
     own: int | None
     processes: dict[int, int]
     stats: dict[str, Any]
@@ -127,8 +127,8 @@ class _Reading(NamedTuple):
         return int(self.stats[name]["all"]["current"])
 
     def sizes(self) -> dict[str, int]:
-        """The byte counts by name. When one of them has changed enough, a new ledger is
-        recorded."""
+        """The byte counts of this reading, by name. A new ledger is recorded when one of them has
+        changed enough since the last ledger."""
         sizes = {"reserved_bytes": self.stat("reserved_bytes")}
         if self.shares is not None:
             sizes["used_bytes"] = self.shares[0]
@@ -161,8 +161,8 @@ class DeviceLedger:
 
     def look(self) -> None:
         """Every 2 s, read what uses the device's memory, and record it if it has changed enough and
-        the last record is long enough ago. Called about once a second on a thread of the recorder,
-        which an error here does not stop."""
+        enough time has passed since the last record. Called about once a second on a thread of the
+        recorder. An error here does not stop that thread."""
         now = time.monotonic()
         if now < self._next_read:
             return
@@ -270,7 +270,7 @@ class DeviceLedger:
 
 
 def _others(processes: dict[int, int]) -> list[dict[str, Any]]:
-    """Other processes on the device, those with the most memory first."""
+    """Other processes on the device, ordered by memory use, the largest first."""
     largest = sorted(processes.items(), key=lambda one: -one[1])
     named = [
         {"pid": pid, "name": _core.process_name(pid), "bytes": size}

@@ -49,8 +49,8 @@ class BundlingTracker(RecordedTracker, ABC):
     def _set_up_bundles(
         self, *, enabled: bool, dump_dir: str, buffer_size: int, max_dumps: int, max_total_mb: int
     ) -> int | None:
-        """Set up the writing of bundles. Returns how many events the recorder must keep for a
-        bundle; None when no bundles are written."""
+        """Set up the writing of bundles. Returns the number of events that the recorder must keep
+        for a bundle; None when no bundles are written."""
         self._oom_flight_recorder = OOMFlightRecorder(
             OOMFlightRecorderConfig(
                 enabled=enabled,
@@ -116,7 +116,7 @@ class BundlingTracker(RecordedTracker, ABC):
         return False
 
     def _is_on_current_device(self) -> bool:
-        """Whether operations without a device use the device of this tracker."""
+        """Whether operations that name no device use the device of this tracker."""
         return True
 
     def _bundle(
@@ -180,8 +180,8 @@ class BundlingTracker(RecordedTracker, ABC):
         return None
 
     def _complete_bundle(self, path: str) -> None:
-        """Add files to a bundle that only this kind of tracker can write. A bundle without these
-        files is complete."""
+        """Add to a bundle the files that only this kind of tracker can write. The bundle is already
+        complete without them."""
 
     @abstractmethod
     def get_statistics(self) -> dict[str, Any]:

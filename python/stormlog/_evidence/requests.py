@@ -21,7 +21,7 @@ _LARGEST_BYTES = 256
 
 def take(directory: Path) -> str | None:
     """Remove the file of a waiting request and return the id of the request; None when there is no
-    request, or one that does not count."""
+    request, or when the request does not count."""
     path = directory / REQUEST
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
 """Predicts at which step a memory level that rises at regular steps will rise next.
 
-A leak at every evaluation or epoch may fall between windows, because the budget limits their
-length. But its rises are about equally many steps apart, so a short window can be opened around the
-step at which the next rise is due.
+A leak at every evaluation or epoch may fall between two windows, because the budget limits the
+length of windows. But the number of steps between two rises of such a leak is about constant, so a
+short window can be opened around the step at which the next rise is due.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_STEPS = 2000
 
 
 class Rhythm:
-    """The steps at whose ends the memory level was higher than ever before in this search."""
+    """The steps that ended with a higher memory level than all steps before them in this search."""
 
     def __init__(self) -> None:
         self._rises: deque[int] = deque(maxlen=_KEPT)
@@ -53,8 +53,8 @@ class Rhythm:
         return usual if is_even else None
 
     def due_in(self, step: int, longer_than: int = 0) -> int | None:
-        """In how many steps from this one the next rise is due; None without a rhythm, or when its
-        period is not above ``longer_than`` steps."""
+        """The number of steps from ``step`` to the step at which the next rise is due; None when
+        there is no rhythm, or when its period is not above ``longer_than`` steps."""
         period = self.period()
         if period is None or period <= longer_than:
             return None

@@ -1,6 +1,6 @@
 """Searches for the cause of growing memory. A search takes snapshots after windows, groups the
-blocks that survived, looks for what holds them, and records each intermediate result as an event.
-Most of this work is done on a separate thread."""
+blocks that survived, searches for the holders of these blocks, and records each intermediate result
+as an event. Most of this work is done on a separate thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .survivors import Survivors, Window
 # windows of a fixed time. No search has more than MOST_WINDOWS windows.
 ENOUGH = {"steps": 4, "time": 5}
 MOST_WINDOWS = 12
-# The search for the holder starts after this many windows, counted in the same way.
+# The search for holders starts after this many windows, which are counted as for ENOUGH.
 _LOCATED = {"steps": 3, "time": 4}
 # The search for a holder: the most blocks to look for, and the longest and the shortest time in
 # seconds that it may have.
@@ -35,8 +35,9 @@ _SHORTEST_LOCATE_S = 0.1
 _KEPT_S = 0.08
 # The search for a holder works and sleeps in turn for these times, so that the program can run.
 _WORK_S, _REST_S = 0.001, 0.006
-# Windows of a fixed time: how long one is open, how long blocks must live after it to be survivors,
-# and the share of the window's time that recording is assumed to cost.
+# For windows of a fixed time: the seconds that a window is open, the seconds that a block must live
+# after the window to be a survivor, and the share of the window's time that recording is assumed to
+# cost.
 _WINDOW_S = 0.25
 _SETTLE_S = 1.5
 _RECORDED_SHARE = 0.13
@@ -51,8 +52,8 @@ _LOOK_S = 0.2
 
 
 class Search:
-    """The searches on one device, one after another: the windows of the current search and what
-    they show."""
+    """Runs the searches on one device, one after another. Keeps the windows of the current search
+    and their results."""
 
     def __init__(
         self,
@@ -212,7 +213,7 @@ class Search:
         return is_whole or self._searched["found_bytes"] * 2 > self._searched["bytes"]
 
     def _locate(self) -> None:
-        """Look for what holds the survivors, in short pieces with rests between them."""
+        """Search for the holders of the survivors, in short pieces with rests between them."""
         addresses = self._survivors.addresses(_MOST_BLOCKS)
         left_s = self._budget.left(time.monotonic()) - _KEPT_S
         # Only the work counts against the budget. Each millisecond of it is followed by a rest, so

@@ -16,7 +16,7 @@ MOST_STACKS = 24
 MOST_FRAMES = 12
 _LONGEST_TEXT = 200
 
-# File, line and function, the innermost first.
+# The frames of a stack, each as file, line and function; the innermost frame comes first.
 Stack = tuple[tuple[str, int, str], ...]
 
 
@@ -25,7 +25,7 @@ class Window:
 
     def __init__(self, steps: int | None, seconds: float, growth_bytes: int) -> None:
         self.steps, self.seconds, self.growth_bytes = steps, seconds, growth_bytes
-        # Bytes and stack by address.
+        # The size in bytes and the stack of each survivor, by address.
         self.blocks: dict[int, tuple[int, Stack]] = {}
 
     @property
@@ -47,8 +47,8 @@ class Survivors:
         self._seen.update(address for _, address, _, _ in blocks)
 
     def add(self, window: Window, blocks: list[Block]) -> None:
-        """Add a window with the blocks of a snapshot taken after it. Survivors of earlier windows
-        that have been freed since were no leak and are removed."""
+        """Add a window with the blocks of a snapshot that was taken after the window. Survivors of
+        earlier windows that have been freed since then are no leak, so they are removed."""
         own = {
             address: (size, frames)
             for device, address, size, frames in blocks
@@ -70,8 +70,8 @@ class Survivors:
         self._seen = {address for _, address, _, _ in blocks}
 
     def addresses(self, most: int) -> dict[int, int]:
-        """The sizes of the largest survivors by address. ``most`` is divided equally among the
-        windows, and each window gives its largest survivors."""
+        """The sizes of at most about ``most`` survivors, by address. Each window contributes the
+        same number of survivors, its largest ones."""
         found: dict[int, int] = {}
         share = max(1, most // max(1, len(self.windows)))
         for window in self.windows:

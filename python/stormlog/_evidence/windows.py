@@ -1,8 +1,8 @@
 """Opens evidence windows at the ends of steps, on the training thread.
 
 A call at the end of a step takes about a microsecond, or 20 µs where it reads the allocator's
-counters. Three moments of a window take longer: switching recording on (0.1 ms) and off (0.1 ms),
-and the snapshot (about 1 µs for each block).
+counters. Three actions take longer: switching recording on (0.1 ms), switching it off (0.1 ms), and
+taking the snapshot (about 1 µs for each block).
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Windows:
         if steps < 2:
             if step_s * 2 > _LONGEST_WINDOW_S:
                 reason = f"a step makes {self._allocations_per_step:,.0f} allocations"
-                self.search.refuse(f"{reason}, too many to record those of two steps")
+                self.search.refuse(f"{reason}, too many for a window of two steps")
                 return self._end()
             self._not_before = now + 1.0
             return True

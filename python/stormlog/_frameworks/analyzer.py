@@ -133,7 +133,7 @@ class FrameworkAnalyzer(ABC):
         return report
 
     def _suggestions(self, profile_result: Any) -> list[str]:
-        """At most ten suggestions how the profiled program can use less memory."""
+        """At most ten suggestions for reducing the memory use of the profiled program."""
         peak = getattr(profile_result, "peak_memory_mb", None)
         if peak is None:
             return []

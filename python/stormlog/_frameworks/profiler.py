@@ -101,8 +101,8 @@ class GlobalProfiler(Generic[P]):
     ) -> Callable[[F], F] | F:
         """The function with every call measured, or a decorator when ``func`` is None.
 
-        Without a given profiler, that of the process is used. It is created only when the function
-        is called, because decorating must not start a framework.
+        If ``profiler`` is None, the profiler of the process is used. It is created not at the
+        decoration but when the function is called, because creating it may start the framework.
         """
 
         def decorate(function: F) -> F:

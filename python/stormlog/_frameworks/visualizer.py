@@ -86,8 +86,8 @@ class FrameworkVisualizer(ABC):
         return self._drawn(_core.Drawing.of_functions(calls, "peak_memory"), save_path)
 
     def create_memory_heatmap(self, results: Any, save_path: _SavePath = None) -> Figure | None:
-        """Draw a table of the profiled functions, with columns for time, memory and peak memory.
-        The colours of each column are scaled by its highest value."""
+        """Draw a table of the profiled functions, with one column each for time, allocated, freed
+        and peak memory. The colours of each column are scaled by its highest value."""
         calls = self._calls(getattr(results, "function_profiles", None))
         if not calls:
             logger.warning("no profiled functions to plot")

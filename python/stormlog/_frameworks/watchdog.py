@@ -14,8 +14,9 @@ logger = logging.getLogger(__name__)
 class Watchdog(ABC):
     """Reads every ``check_interval`` seconds how much memory of a device is in use.
 
-    Each time this is at least ``cleanup_threshold_mb``, the watchdog frees memory in the way that a
-    subclass defines for its framework, and calls the functions of ``add_cleanup_callback``.
+    Each time the memory in use is at least ``cleanup_threshold_mb``, the watchdog frees memory in
+    the way that a subclass defines for its framework, and calls the functions that
+    ``add_cleanup_callback`` added.
     """
 
     def __init__(

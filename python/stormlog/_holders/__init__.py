@@ -1,6 +1,6 @@
 """Finds which object of the program holds memory, as a path that the user recognises.
 
-A search goes forward from named roots: the globals of ``__main__``, those of the user's modules,
+A search goes forward from named roots: the globals of ``__main__`` and of the user's other modules,
 the local variables of all threads, then the globals of libraries. It follows containers,
 instances, classes, closures, caches, partials, bound methods, generators, exceptions with their
 tracebacks, modules, optimizers, and the autograd graphs of tensors. It imports nothing, runs no
@@ -10,47 +10,48 @@ keeps nothing alive when it returns.
 ``locate(addresses, deadline)``
     ``addresses`` maps the start of each device block to its size; ``deadline`` is a time of
     ``time.monotonic()``. Returns ``Located``: ``holders`` has a ``Holder`` for the start of each
-    block whose holder was found; ``cut_short`` is why the search ended early, or None. The search
-    ends as soon as all blocks are found. Of several holders of a block it prefers a collection,
-    which can grow, to a plain variable. It takes about 2 µs per object.
+    block whose holder was found; ``cut_short`` is the reason why the search ended early, or None.
+    The search ends as soon as all blocks are found. If a block has several holders, the search
+    prefers a collection, which can grow, to a plain variable. It takes about 2 µs per object.
 
 ``survey(deadline)``
     Lists all memory of tensors and arrays that the search finds. Returns ``Survey``: ``storages``
     lists one ``Holder`` for each storage, which is the memory of a tensor or an array, even if
     several objects share it. With ``counts_host=True`` large texts and byte strings are storages
-    too, and ``containers`` lists the collections (those with at least 16 elements or 4 KiB) with
-    their lengths and estimated bytes. The search has stages: globals of the user, local variables,
-    the sweep, globals of libraries. It ends after the first stage after which ``enough(storages)``
-    returns True. ``libraries=False`` leaves out the globals of libraries, which take longest.
-    ``sweep=True`` also asks the garbage collector for objects that no root reaches. This takes 70
-    ms and more, in which no other Python code runs, so only the inspection of an out-of-memory
-    error uses ``sweep``. With a ``traceback``, the local variables of the frames that the exception
-    has left are searched too.
+    too, and ``containers`` lists the collections with at least 16 elements or 4 KiB, with their
+    lengths and estimated bytes. The search has four stages: the globals of the user's modules, the
+    local variables, the sweep, and the globals of libraries. After each stage ``enough(storages)``
+    is called, and the search ends when it returns True. ``libraries=False`` leaves out the globals
+    of libraries, which take longest. The sweep runs only with ``sweep=True``: it asks the garbage
+    collector for objects that no root reaches. This takes 70 ms or more, in which no other Python
+    code runs, so only the inspection of an out-of-memory error uses it. With a ``traceback``, the
+    local variables of the frames that the exception has left are searched too.
 
 ``Holder``: ``address``, ``bytes``, ``device`` ("cuda:0", "cpu"), ``category`` (one of
 ``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None. ``str(place)`` is the path,
-``place.phrase`` the text for a sentence. ``container`` is the outermost collection that may be the
-one that grows; ``group`` groups holders by ``container``. For parameters, gradients and optimizer
-state outside of collections, ``container`` is the variable of the model or optimizer. ``in_graph``
-holders are kept by the autograd graph of a tensor: ``group(holders)`` sums them up as "the autograd
-graphs of 60 tensors in `aux`".
+and ``place.phrase`` is the text for a sentence. ``container`` is the outermost collection on the
+path that may be the one that grows; ``group`` groups holders by ``container``. For parameters,
+gradients and optimizer state outside of collections, ``container`` is the variable of the model or
+optimizer. ``in_graph`` is True when the autograd graph of a tensor keeps the storage:
+``group(holders)`` sums up such holders as "the autograd graphs of 60 tensors in `aux`".
 
 ``Container``: ``place``, ``kind``, ``identity`` (a number that is the same in every survey of the
 same object), ``length`` and ``bytes``. The bytes include every object that the search reached first
-through this collection. Of collections longer than ``most_elements`` only the first and the last
-elements are read (of a set any elements), and the bytes are extrapolated.
+through this collection. If a collection is longer than ``most_elements``, only its first and last
+elements are read (some elements of a set, which has no order), and the bytes are extrapolated.
 
 ``locate_in_graphs(addresses, tensors, deadline)``
-    Finds those of the given blocks that the autograd graphs of tensors hold. Returns a dictionary
-    that maps the start of each such block to a ``Holder``.
+    Finds which of the given blocks the autograd graphs of tensors hold. Returns a dictionary that
+    maps the start of each such block to a ``Holder``.
     ``tensors`` is ``Located.with_graph`` of an earlier search. Tensors whose graphs were followed
     are removed from it, so that a later call continues with the remaining tensors.
 
 When to search: at the end of a step, on the thread of the program. While it runs, the search holds
-references to containers, but not to tensors. On another thread pass ``rest``, which is called after
-every millisecond of work; otherwise the program waits 5 ms for the interpreter lock each time it
-has released the lock. A search with ``rest`` reads no gradient and no graph: PyTorch's engine frees
-and replaces them without the interpreter, and reading them meanwhile can crash the process.
+references to containers, but not to tensors. A search on another thread needs ``rest``, a function
+that it calls after every millisecond of work; otherwise the program waits 5 ms for the interpreter
+lock each time it has released the lock. A search with ``rest`` reads no gradient and no graph:
+PyTorch's engine frees and replaces them without the interpreter, and reading them meanwhile can
+crash the process.
 ``locate_in_graphs`` must be called only on the thread of the program.
 """
 
@@ -82,7 +83,8 @@ __all__ = [
     "survey",
 ]
 
-# Of longer collections only the first and the last elements are read.
+# If a collection has more elements than this, only its first and last elements are read. The second
+# limit is for searches that count host memory.
 _MOST_ELEMENTS = 20_000
 _MOST_ELEMENTS_OF_HOST = 512
 # Collections below both limits are not reported.
@@ -183,7 +185,7 @@ def locate_in_graphs(
     tensors: deque[tuple[weakref.ref[Any], Step]],
     deadline: float,
 ) -> dict[int, Holder]:
-    """The holders of those device blocks that the autograd graphs of tensors hold."""
+    """The holders of the given device blocks, as far as autograd graphs of tensors hold them."""
     wanted = _Wanted(addresses)
     walk = wanted.walk(deadline, None)
     walk.run_graphs(tensors, wanted.is_complete)

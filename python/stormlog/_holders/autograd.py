@@ -1,8 +1,8 @@
 """Reads what the autograd graph of a tensor keeps: saved tensors, or what hooks saved in
 their place.
 
-Saved tensors are read in the packed form, in which hooks stored them. Unpacking runs hooks of the
-program, and those of ``torch.utils.checkpoint`` repeat the forward pass.
+Saved tensors are read in the packed form, in which hooks stored them. Unpacking a saved tensor
+would run hooks of the program, and the hooks of ``torch.utils.checkpoint`` repeat the forward pass.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 Before Python 3.13, ``frame.f_locals`` copies the variables into a dictionary that the frame keeps,
 so every object in it lives as long as the frame. Python 3.12 can read one variable at a time. In
 older versions the copy is made, read and emptied immediately. ``locals()`` returns the same
-dictionary to the program, so the variables of functions that may call it are not read. The memory
-of the frame must not be read instead: other threads run whenever the interpreter switches to them,
-and the memory of their frames changes meanwhile. The methods for Python 3.12 and older are checked
-once on a frame with known variables; if the check fails, locals are not searched.
+dictionary to the program, so the variables of functions that may call ``locals()`` are not read.
+Reading the variables directly from the memory of the frame is not safe: the interpreter may switch
+to another thread at any time, and the memory of that thread's frames changes meanwhile. The methods
+for Python 3.12 and older are checked once on a frame with known variables; if the check fails,
+locals are not searched.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 
 Variables = list[tuple[str, Any]]
 
-# The references to the dictionary: the frame's, ours, and that of the call that counts them.
+# The number of references to the dictionary when the program has none: from the frame, from our
+# local variable, and from the call of ``sys.getrefcount``.
 _REFERENCES = 3
 # The names with which a function gets the dictionary of its own variables, or stores into it.
 _GETTERS = frozenset({"locals", "vars", "eval", "exec", "f_locals"})
@@ -100,7 +102,7 @@ def _chosen() -> _Reader | None:
 
 
 def _passes(reader: _Reader) -> bool:
-    """Whether the reader finds the variables of a frame that has one of every kind."""
+    """Whether the reader finds all variables of a test frame, which has a variable of each kind."""
     free = object()
 
     def probe(argument: object, shared: object) -> bool:

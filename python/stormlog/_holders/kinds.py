@@ -86,7 +86,7 @@ _dict_of_class = type.__dict__["__dict__"].__get__
 
 
 class Kinds:
-    """The roles of types (TENSOR, DICT and so on), also of the types of loaded libraries."""
+    """The roles of types (TENSOR, DICT and so on), including the types of loaded libraries."""
 
     def __init__(self) -> None:
         torch: Any = sys.modules.get("torch")
@@ -156,8 +156,8 @@ class Kinds:
 
 
 def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
-    """The entries of a dictionary; of one that is longer than ``most``, only the first and the
-    last entries. Empty if another thread changes the dictionary meanwhile."""
+    """The entries of a dictionary. If it has more than ``most`` entries, only the first and the
+    last ones. Empty if another thread changes the dictionary meanwhile."""
     try:
         items = dict.items(mapping)
         if most is None or dict.__len__(mapping) <= most:
@@ -171,8 +171,8 @@ def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
 
 def elements(sequence: Any, role: int, most: int) -> tuple[int, Iterable[int], list[Any]]:
     """The length of a list, tuple, set or deque, and the positions and values of its elements. If
-    it is longer than ``most``, only the first and the last elements, and of a set only half of
-    ``most`` elements.
+    it has more than ``most`` elements, only the first and the last ones are returned, each half of
+    ``most``; of a set, which has no order, only one such half.
 
     Positions and values are returned separately and not as pairs: thousands of tuples would bring
     the next full garbage collection of the program closer."""

@@ -1,8 +1,8 @@
 """The path from a named root to an object, stored compactly and rendered as the user writes it.
 
 A path consists of steps, each from an object to one of its parts. A step is a tuple ``(parent,
-kind, label, size)``, where ``parent`` is the step before; it refers to no object of the program.
-For a step to an element, ``size`` is the length of the collection, otherwise 0.
+kind, label, size)``, where ``parent`` is the step before. A step refers to no object of the
+program. For a step to an element, ``size`` is the length of the collection, otherwise 0.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Place(NamedTuple):
     scope: str
     # "train.py:41" for locals
     line: str = ""
-    # Whether the autograd graph of the tensor at `name` holds it, and not the tensor itself.
+    # Whether the object is held by the autograd graph of the tensor at `name`, and not by the
+    # tensor itself.
     in_graph: bool = False
     # The exception whose traceback keeps the frame of a local variable.
     traceback_of: str = ""
@@ -135,7 +136,8 @@ def render(step: Step | None, name_of_parameter: Callable[[int], str | None]) ->
 
 
 def container(step: Step | None) -> Step | None:
-    """The path to the outermost collection that may be the one that grows; None without one."""
+    """The path to the outermost collection that may be the one that grows; None when the path
+    ``step`` has no such collection."""
     elements = []
     while step is not None:
         if step[1] in _GROWING:

@@ -49,7 +49,8 @@ def is_part_of(file: str, package: str) -> bool:
 
 
 def modules() -> tuple[list[ModuleType], list[ModuleType]]:
-    """The loaded modules: the user's, ``__main__`` first, and those of libraries."""
+    """Two lists of loaded modules: the user's modules, with ``__main__`` first, and the modules of
+    libraries."""
     users: list[ModuleType] = []
     others: list[ModuleType] = []
     for name, module in list(sys.modules.items()):

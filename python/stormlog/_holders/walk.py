@@ -47,7 +47,7 @@ class Stop(Exception):
 
 
 class Storage:
-    """The memory of a tensor or an array, which several of them may share."""
+    """The memory of a tensor or an array; several tensors or arrays may share it."""
 
     __slots__ = ("address", "bytes", "category", "device", "rank", "step")
 
@@ -71,9 +71,9 @@ class Collection:
         self.bytes, self.weight = 0.0, 1.0
 
 
-# An object to visit: its role, the path to it, the collection that contains it, how many objects it
-# stands for (of long collections only some elements are read), the category of tensors in it, and
-# its depth.
+# An object to visit, as a tuple: the object, its role, the path to it, the collection that contains
+# it, the number of objects that it represents (more than one when only some elements of a long
+# collection are read), the category of tensors in it, and its depth.
 _Waiting = tuple[Any, int, Step, "Collection | None", float, "str | None", int]
 
 
@@ -96,8 +96,9 @@ class Walk:
         self._counts_host, self._wanted = counts_host, wanted
         self._prefers_collections = prefers_collections
         self._traceback = traceback
-        # With ``rest`` the program continues meanwhile. PyTorch's engine then frees saved tensors
-        # and replaces gradients without the interpreter, and a process that reads them can crash.
+        # Whether the program waits for the search. During a search with ``rest`` it runs: PyTorch's
+        # engine then frees saved tensors and replaces gradients without the interpreter, and
+        # reading them can crash the process.
         self._is_alone = rest is None
         self._kinds = kinds.Kinds()
         self._roles = self._kinds.roles
@@ -105,7 +106,7 @@ class Walk:
         self._queue: deque[_Waiting] = deque()
         self._graphs: deque[tuple[Any, Step]] = deque()
         self._seen: set[int] = set()
-        # The ids of optimizers that were found, but in no collection so far.
+        # The ids of optimizers that were found, but not in a collection so far.
         self._alone: set[int] = set()
         self._atoms: set[int] = set()
         self._rested = time.monotonic()
@@ -115,10 +116,11 @@ class Walk:
         self.storages: dict[int, Storage] = {}
         self.collections: list[Collection] = []
         self.cut_short: str | None = None
-        # The tensors whose graph was not followed: at most _MOST_GRAPHS, those found last.
+        # The tensors whose graph was not followed; if there are more than _MOST_GRAPHS, only the
+        # ones that were found last.
         self.with_graph: deque[tuple[weakref.ref[Any], Step]] = deque(maxlen=_MOST_GRAPHS)
 
-    # The stages, in the order of what users recognise.
+    # The stages of a search.
 
     def run(self, *, libraries: bool, sweep: bool, done: Callable[[], bool] | None = None) -> None:
         """Search stage by stage; end after the first stage after which ``done`` returns True."""
@@ -126,8 +128,8 @@ class Walk:
         # Subclasses of tensors may run any code when they are read.
         plain = getattr(getattr(torch, "_C", None), "DisableTorchFunctionSubclass", nullcontext)
         stages: list[Callable[[], None]] = [self._users_globals, self._locals]
-        # Libraries come last, because they take longest. An object that the sweep has found still
-        # gets the name that a library has for it.
+        # The globals of libraries come last, because they take longest. An object that the sweep
+        # has found gets the name of a library's global variable if one reaches it.
         stages += [self._sweep] if sweep else []
         stages += [self._library_globals] if libraries else []
         try:
@@ -230,7 +232,8 @@ class Walk:
             self._check()
             for variable, value in roots.variables(module):
                 role = self._kinds.role(type(value))
-                # Functions and classes of libraries are many and hold little.
+                # Libraries have many functions and classes, which hold little memory. Functions are
+                # skipped, and of a class only the attributes that may hold memory are searched.
                 if role in (kinds.ATOM, kinds.FUNCTION, kinds.BUILTIN):
                     continue
                 name = (module.__name__, paths.attribute(variable))
@@ -251,7 +254,7 @@ class Walk:
             if role in roles and id(thing) not in seen:
                 found.append((role, thing))
         thing = None
-        # Objects that hold others come first.
+        # Optimizers and modules come before tensors, because they hold tensors.
         for wanted in (kinds.OPTIMIZER, kinds.MODULE, kinds.TENSOR):
             for role, thing in found:
                 if role != wanted:
@@ -298,8 +301,9 @@ class Walk:
                 self._queue.append((thing, role, step, inside, weight, hint, level))
 
     def _is_known(self, thing: Any, role: int, step: Step) -> bool:
-        """Whether a thing was followed before. An optimizer is followed again when it turns out
-        to be in a collection too, which may be what grows."""
+        """Whether a thing was followed before. An optimizer that was found outside of collections
+        is followed again when it is also found in a collection, because this collection may be the
+        one that grows."""
         key = id(thing)
         if key not in self._seen:
             self._seen.add(key)
@@ -499,7 +503,7 @@ class Walk:
             elif type(part) is dict:
                 if dict.__len__(part) == length:
                     found = list(kinds.entries(part, self._most_elements))
-                    # The results that are read stand for all of them.
+                    # The results that are read represent all results.
                     each = weight * length / len(found) if found else weight
                     for _, value in found:
                         self._found(value, (way, paths.ELEMENT, None, length), own, each)
@@ -591,7 +595,8 @@ class Walk:
 
     def _autograd(self, thing: Any, step: Step) -> None:
         try:
-            # Reading the gradient of any other tensor gives a warning and no gradient.
+            # Reading the gradient of a tensor that is neither a leaf nor retains its gradient gives
+            # a warning and no gradient.
             gradient = thing.grad if thing.is_leaf or thing.retains_grad else None
         except Exception:
             gradient = None
@@ -607,8 +612,8 @@ class Walk:
             self._graphs.append((node, (step, paths.GRAPH, None, 0)))
 
     def _follow_graphs(self, done: Callable[[], bool] | None) -> None:
-        # The tensors that variables reach are recorded by now, so a graph becomes the holder only
-        # of other tensors.
+        # The tensors that the variables of this stage and of earlier stages reach are already
+        # recorded, so a graph becomes the holder only of other tensors.
         while self._graphs and (done is None or not done()):
             node, step = self._graphs.popleft()
             for value, is_argument, is_leaf in self._graph.held(node):
@@ -705,7 +710,8 @@ class Walk:
         return (is_unreached, not is_child, is_in_graph, lacks_collection, depth)
 
     def _sum_up(self) -> None:
-        # Collections found later are inside those found earlier.
+        # A collection is found after the collection that contains it, so in reverse order the sum
+        # of each collection is complete before it is added to its parent.
         for one in reversed(self.collections):
             if one.parent is not None:
                 one.parent.bytes += one.bytes

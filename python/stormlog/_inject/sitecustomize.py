@@ -2,9 +2,9 @@
 
 ``stormlog run`` puts the folder of this module on the module path of the program. The module must
 take almost no time, because most processes of a run are helpers that use no device.
-Only a program that imports a framework gets the recorder. An exception that ends a process is
-written to the inbox of the run as a few lines of text; a process that is out of memory can do no
-more. The command ``stormlog run`` makes events and a bundle from these lines.
+The recorder starts only in a program that imports a framework. An exception that ends a process is
+written to the inbox of the run as a few lines of text, because a process that is out of memory can
+do no more. The command ``stormlog run`` makes events and a bundle from these lines.
 
 A thread looks once a second for a request of ``stormlog run`` to inspect this process. The command
 makes a request when the host memory of the process grows, to learn which of its containers grow.
@@ -17,8 +17,8 @@ import sys
 _FRAMEWORKS = ("torch", "jax")
 _LONGEST_MESSAGE = 4000
 _MOST_FRAMES = 60
-# How often the thread looks for a request, and after how many looks it checks that the inbox still
-# exists.
+# The seconds between two looks for a request, and after how many looks the thread checks that the
+# inbox still exists.
 _LOOK_S = 1.0
 _LOOKS_PER_CHECK = 30
 # The stack size of the thread: less than the default, which takes address space from the program.
@@ -78,8 +78,9 @@ def _own_module(name):
 
 
 def _forget_folder():
-    """Undo the import of a folder ``stormlog``, such as one with recordings. Python takes the
-    folder for a package without files, and would then not look for our package."""
+    """Undo the import of a folder named ``stormlog`` that is not our package, for example a folder
+    with recordings. Python imports such a folder as an empty package and then does not look for our
+    package."""
     if getattr(sys.modules.get("stormlog"), "__file__", None) is None:
         sys.modules.pop("stormlog", None)
 
@@ -138,7 +139,8 @@ def _is_of_memory(kind, message):
 
 
 def _cause_of(error):
-    """What held the memory, as JSON; None when the package is not installed."""
+    """The cause of the error (which line failed and what held the memory) as JSON; None when the
+    package is not installed."""
     import json
 
     part = _own_module("_oom_cause")
@@ -180,8 +182,8 @@ def _mark_seen(inbox):
 class _Listener:
     """Waits on a separate thread for a request of ``stormlog run`` to inspect this process.
 
-    The module ``threading`` does not know the thread. The thread takes no signals and does not keep
-    the process from ending.
+    The module ``threading`` does not list the thread. The thread receives no signals, and the
+    process does not wait for it at exit.
     """
 
     def __init__(self, inbox):
@@ -250,7 +252,8 @@ class _Listener:
         try:
             threads = len(os.listdir("/proc/self/task"))
         except OSError:
-            # The process may have no descriptor left. Python needs one too, to count the threads.
+            # The process may have no file descriptor left. Then Python cannot count the threads
+            # either, and does not warn.
             return
         if threads > 2:
             return
@@ -350,8 +353,8 @@ def _begin():
         return
     _mark_seen(inbox)
     _watch_exceptions(inbox)
-    # In older versions of Python no listener is needed: the inspector is part of the package, which
-    # needs an even later Python.
+    # Before Python 3.8 no listener is started. It would be of no use: the inspector is part of the
+    # package, which needs Python 3.10.
     if sys.platform == "linux" and sys.version_info >= (3, 8):
         _listen(inbox)
     sys.meta_path.insert(0, _OnImport())
@@ -359,7 +362,8 @@ def _begin():
 
 def _run_hidden_module():
     """Run the module ``sitecustomize`` of the environment, which this module has hidden."""
-    # The frozen halves of importlib are already loaded; importing ``importlib`` takes 1 ms.
+    # These two modules contain the code of ``importlib`` and are already loaded. Importing
+    # ``importlib`` itself would take 1 ms.
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
 

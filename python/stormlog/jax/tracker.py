@@ -259,8 +259,8 @@ JAXMemoryTracker = MemoryTracker
 class MemoryWatchdog(Watchdog):
     """Runs cleanup functions when a program uses too much memory of a JAX device.
 
-    At ``cleanup_threshold_mb`` garbage is collected and the functions of ``add_cleanup_callback``
-    are called. At ``max_memory_mb`` JAX's caches of compiled functions are cleared too.
+    At ``cleanup_threshold_mb`` garbage is collected and the functions that ``add_cleanup_callback``
+    added are called. At ``max_memory_mb`` JAX's caches of compiled functions are cleared too.
     """
 
     def __init__(

@@ -162,8 +162,8 @@ class MemoryWatchdog(Watchdog):
         self.force_cleanup()
 
     def force_cleanup(self) -> None:
-        """Clean up now: clear Keras's session, then call the functions of
-        ``add_cleanup_callback``."""
+        """Clean up now: clear Keras's session, then call the functions that
+        ``add_cleanup_callback`` added."""
         self._run(
             lambda: require_tensorflow().keras.backend.clear_session(), "TensorFlow's session"
         )

@@ -244,7 +244,7 @@ def analyze_fragmentation(snapshots: list[Any]) -> dict[str, float]:
 
 
 def suggest_optimizations(profile_result: Any) -> list[str]:
-    """At most ten suggestions how the profiled program can use less memory."""
+    """At most ten suggestions for reducing the memory use of the profiled program."""
     return MemoryAnalyzer()._suggestions(profile_result)
 
 
