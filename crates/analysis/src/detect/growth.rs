@@ -27,7 +27,8 @@ use straight::Line;
 use trend::{SHAPES, Trend};
 
 /// Smallest growth that is reported, as a share of the device. Growth is defined as at least 0.5 %
-/// of the device; this limit is lower because the first and last samples miss a part of the growth.
+/// of the device. This limit is lower, because the difference between the first and the last sample
+/// misses a part of the growth.
 const MIN_GROWN: f64 = 0.004;
 /// Smallest growth after the warm-up, as a share of the device. Of steady growth since the first
 /// step, three quarters happen after the warm-up.
@@ -129,7 +130,7 @@ pub(super) struct Growth {
     pub(super) signal_to_noise: f64,
     /// The largest fall of the floor below an earlier level, as a share of `grown`.
     pub(super) given_back: f64,
-    /// Misfit of the fitted growth, as a share of the misfit of a flat floor.
+    /// Misfit of the fitted growth, as a share of the misfit of a constant level.
     pub(super) unexplained: f64,
     /// Misfit of the best single jump, as a share of the misfit of a flat floor.
     two_levels_leave: f64,

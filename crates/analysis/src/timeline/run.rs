@@ -22,7 +22,7 @@ pub struct Program {
 pub struct Run {
     /// The id of the run ([`id_of_run`](super::id_of_run)); `None` for a run without sessions.
     pub id: Option<String>,
-    /// The samples, as one track for each session, rank and device, in any order.
+    /// The samples: one track for each session, rank and device. The tracks are in any order.
     pub tracks: Vec<Track>,
     /// The processes whose host memory was recorded separately.
     pub processes: Vec<Process>,

@@ -70,7 +70,7 @@ pub(super) fn notes(run: &Run) -> (Vec<PhasePeak>, usize) {
     (by_phase.into_values().collect(), left_out.len())
 }
 
-/// The notes on the phases of a track. The names of the phases beyond [`MOST_PHASES`] are added to
+/// The phases of a track that get a note in the report. The names of the phases beyond [`MOST_PHASES`] are added to
 /// `left_out`.
 fn of_track<'t>(track: &'t Track, left_out: &mut BTreeSet<&'t str>) -> Vec<PhasePeak> {
     let Some((first, last)) = track.span_ns() else {
