@@ -294,8 +294,8 @@ impl Series {
     }
 }
 
-/// The gap in bytes, and as a share of the device.
-fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
+/// The gap of an event in bytes, and as a share of the device. The share is never negative.
+pub fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
     let (gap, total) = (device_gap(event)? as f64, device_total(event)? as f64);
     Some((gap, (gap / total).abs()))
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::run::Run;
 use super::sampling::Sampling;
-use super::track::{Peaks, Resource, Track};
+use super::track::{Peaks, Resource, Track, devices_or_all};
 
 /// How much was recorded of a rank, or of one resource of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -68,19 +68,13 @@ impl Run {
         for track in self.tracks.iter().filter(|track| !track.t_ns.is_empty()) {
             ranks.entry(track.rank).or_default().push(track);
         }
-        let is_device = |track: &&&Track| track.resource() != Resource::Host;
-        let of_rank = |tracks: Vec<&Track>| {
-            let devices: Vec<&Track> = tracks.iter().filter(is_device).copied().collect();
-            coverage(if devices.is_empty() {
-                &tracks
-            } else {
-                &devices
-            })
-        };
         // The ranks are processed in parallel: finding the sampling gaps reads every sample, and a
         // run may have thousands of ranks.
         let ranks: Vec<Vec<&Track>> = ranks.into_values().collect();
-        ranks.into_par_iter().map(of_rank).collect()
+        ranks
+            .into_par_iter()
+            .map(|tracks| coverage(&devices_or_all(tracks)))
+            .collect()
     }
 
     /// How much was recorded of each resource of each process, in order of the ranks.
