@@ -136,7 +136,6 @@ fn describe(
     let rank = signals.track.rank;
     let mut finding = draft::finding(Kind::RankFirstCause, Severity::Warning, subject);
     finding.onset_ns = trouble.onset(subject).map(|onset| signals.ns(onset));
-    finding.end_ns = Some(signals.ns(signals.end));
     finding.confidence = confidence::of_lead(lead_over_least);
     finding.phase = trouble
         .onset(subject)
