@@ -325,11 +325,6 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
 /// Misfit of the best two-level fit, as a share of the misfit of a flat floor. A jump too small to
 /// be reported must not be taken for growth.
 fn two_levels_leave(levels: &[f64]) -> f64 {
-    let misfit = |part: &[f64]| {
-        let level = median(part);
-        part.iter().map(|l| (l - level).abs()).sum::<f64>()
-    };
-    let flat = misfit(levels);
     // The best two-level fit splits the levels in two parts where the weighted distance between the
     // means of both parts is largest, because this split leaves the smallest sum of squares.
     let (count, centre) = (levels.len() as f64, median(levels));
@@ -347,10 +342,7 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
             (farthest, sharpest) = (apart, Some(k + 1));
         }
     }
-    match sharpest {
-        Some(k) if flat > 0.0 => (misfit(&levels[..k]) + misfit(&levels[k..])) / flat,
-        _ => 1.0,
-    }
+    sharpest.map_or(1.0, |split| jump::unexplained(levels, split))
 }
 
 /// Rise from the median of the first three levels to the median of the last three.

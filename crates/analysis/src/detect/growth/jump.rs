@@ -172,7 +172,7 @@ fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) 
 
 /// How badly two levels, one before and one after the jump, fit the floor: their misfit divided by
 /// the misfit of a single level for the whole floor.
-fn unexplained(levels: &[f64], at: usize) -> f64 {
+pub(crate) fn unexplained(levels: &[f64], at: usize) -> f64 {
     let misfit = |part: &[f64]| {
         let level = median(part);
         part.iter().map(|l| (l - level).abs()).sum::<f64>()
