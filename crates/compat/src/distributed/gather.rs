@@ -12,6 +12,7 @@ use stormlog_format::{SessionSummary, Text};
 use super::directory::{self, Found};
 use super::group;
 use super::rank_choice::RankChoice;
+use crate::distinct;
 
 /// The sessions that were loaded from the given paths, and which of them is selected.
 #[derive(Debug, Default)]
@@ -45,11 +46,7 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
     let mut warnings = Vec::new();
     for path in paths {
         let mut found = directory::load_path(path, &mut ranks);
-        for warning in found.warnings.drain(..) {
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-        }
+        warnings.append(&mut found.warnings);
         if found.nameless_file {
             nameless.append(&mut found.sessions);
             continue;
@@ -91,7 +88,7 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
     Ok(Gathered {
         sessions,
         selected,
-        warnings,
+        warnings: distinct(warnings),
         sources: sources.into_iter().collect(),
     })
 }
@@ -145,11 +142,7 @@ impl Sessions {
             parts.events.push(session.events);
             parts.sources.extend(session.sources);
             parts.damage.extend(session.damage);
-            for warning in warnings {
-                if !parts.warnings.contains(&warning) {
-                    parts.warnings.push(warning);
-                }
-            }
+            parts.warnings.extend(warnings);
         }
     }
 
@@ -163,7 +156,7 @@ impl Sessions {
                 damage: parts.damage,
                 thinned_until_ns: None,
             };
-            (session, parts.warnings)
+            (session, distinct(parts.warnings))
         });
         let mut sessions: Vec<_> = sessions.collect();
         sort(&mut sessions);
