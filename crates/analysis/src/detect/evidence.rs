@@ -65,7 +65,7 @@ impl Course {
     /// Bytes by which the growth and the jump together have raised the floor at time `t`, in
     /// seconds since the track's first sample.
     pub(super) fn lift(&self, t: f64) -> f64 {
-        let grown = self.growth.map_or(0.0, |growth| growth.lift(t));
+        let grown = self.growth.map_or(0.0, |growth| growth.trend.lift(t));
         let jumped = self
             .jump
             .filter(|jump| t >= jump.raised)

@@ -204,12 +204,6 @@ impl Growth {
         }
     }
 
-    /// Bytes by which the memory grew from the onset up to time `t` (in seconds), according to the
-    /// fitted trend.
-    pub(super) fn lift(&self, t: f64) -> f64 {
-        self.trend.lift(t)
-    }
-
     /// Misfit of this growth to `floor`, as a share of the misfit of a flat floor.
     pub(super) fn leaves_unexplained(&self, floor: &Floor) -> f64 {
         let levels: Vec<f64> = floor.knots.iter().map(|k| k.level).collect();
@@ -238,15 +232,7 @@ pub(super) fn floor_along(
     signals: &Signals,
 ) -> Floor {
     let from = floor.knots.first().map_or(0.0, |k| k.t);
-    let still = Series {
-        t: series.t.clone(),
-        y: series
-            .t
-            .iter()
-            .zip(&series.y)
-            .map(|(&t, y)| y - trend.lift(t))
-            .collect(),
-    };
+    let still = series.minus(|t| trend.lift(t));
     let mut floor = Floor::of(&still, from, signals.scale);
     for knot in &mut floor.knots {
         knot.level += trend.lift(knot.t);

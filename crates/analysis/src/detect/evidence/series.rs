@@ -33,6 +33,12 @@ impl Series {
         &self.y[first..self.index_at(to).max(first)]
     }
 
+    /// A copy in which `bytes(t)` is subtracted from the value at each time `t`.
+    pub(crate) fn minus(&self, bytes: impl Fn(f64) -> f64) -> Self {
+        let samples = self.t.iter().zip(&self.y);
+        samples.map(|(&t, y)| (t, y - bytes(t))).collect()
+    }
+
     /// A copy without the samples that were taken during interruptions of the training.
     pub(crate) fn outside(&self, interruptions: &Interruptions) -> Self {
         let samples = self.t.iter().copied().zip(self.y.iter().copied());

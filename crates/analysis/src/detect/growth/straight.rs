@@ -118,21 +118,14 @@ pub(crate) fn find(series: &Series, blocks: usize, least: f64) -> Option<Line> {
             cells.line(from, blocks, least)
         })
         .filter(|line| !cells.was_collected_before(line))
-        .map(|line| cells.with_beginning(line))
+        .map(|line| cells.with_beginning(line, Some(line.level)))
 }
 
 /// Finds the start of a straight rise in another series of the same memory, such as samples instead
 /// of the peak counter. A peak counter rises only when allocated memory exceeds an older peak,
 /// which may be long after the growth began.
 pub(crate) fn followed_back(line: Line, series: &Series) -> Line {
-    match Cells::of(&series.t, &series.y).followed(line.onset, line.rate, line.blocks) {
-        Some(back) => Line {
-            began: back.began,
-            grown_before: (back.at_onset - back.level).max(0.0),
-            ..line
-        },
-        None => line,
-    }
+    Cells::of(&series.t, &series.y).with_beginning(line, None)
 }
 
 /// The time when growth really began, before its fitted `onset`, and the bytes it grew until
@@ -217,11 +210,12 @@ impl Cells {
     }
 
     /// Extends a straight rise back in time, block by block, while memory rose at a similar rate.
-    fn with_beginning(&self, line: Line) -> Line {
+    /// Without the level of the samples at the onset, their lowest level there is used.
+    fn with_beginning(&self, line: Line, at_onset: Option<f64>) -> Line {
         match self.followed(line.onset, line.rate, line.blocks) {
             Some(back) => Line {
                 began: back.began,
-                grown_before: (line.level - back.level).max(0.0),
+                grown_before: (at_onset.unwrap_or(back.at_onset) - back.level).max(0.0),
                 ..line
             },
             None => line,
