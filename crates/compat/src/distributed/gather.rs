@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashSet;
+use stormlog_analysis::Events;
 use stormlog_analysis::{Damage, LoadedSession};
-use stormlog_analysis::{EventRef, Events};
 use stormlog_format::{SessionSummary, Text};
 
-use super::directory::{self, Found};
+use super::directory;
 use super::group;
 use super::rank_choice::RankChoice;
 use crate::distinct;
@@ -51,7 +51,8 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
             nameless.append(&mut found.sessions);
             continue;
         }
-        let ids: BTreeSet<&Text> = found.ids().collect();
+        let ids = found.sessions.iter();
+        let ids: BTreeSet<&Text> = ids.map(|(one, _)| &one.summary.session_id).collect();
         if ids.len() == 1 {
             alone.extend(ids.into_iter().cloned());
         }
@@ -69,16 +70,12 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
         .collect();
     sessions.extend(groups);
     sort(&mut sessions);
-    let is_named = |(session, _): &(LoadedSession, _)| {
-        session_id.is_some_and(|id| session.summary.session_id == id)
-    };
     let selected = match session_id {
-        Some(id) => Some(
-            sessions
-                .iter()
-                .position(is_named)
-                .ok_or_else(|| GatherError::SessionNotFound(id.to_owned()))?,
-        ),
+        Some(id) => {
+            let mut sessions = sessions.iter();
+            let named = sessions.position(|(session, _)| session.summary.session_id == id);
+            Some(named.ok_or_else(|| GatherError::SessionNotFound(id.to_owned()))?)
+        }
         None => default_index(&sessions, &grouped),
     };
     let sources: BTreeSet<String> = sessions
@@ -172,46 +169,14 @@ pub(super) fn sort(sessions: &mut [(LoadedSession, Vec<String>)]) {
 /// and byte counts are equal.
 fn each_once(events: &Events) -> Events {
     let mut seen = HashSet::new();
-    events.retained(|event| seen.insert(Key::of(event)))
-}
-
-#[derive(PartialEq, Eq, Hash)]
-struct Key<'a> {
-    session_id: &'a Text,
-    numbers: [i64; 4],
-    event_type: &'a [u8],
-    bytes: [Option<i64>; 3],
-    context: Option<&'a [u8]>,
-}
-
-impl<'a> Key<'a> {
-    fn of(event: EventRef<'a>) -> Self {
+    events.retained(|event| {
         let origin = event.origin();
-        Self {
-            session_id: &origin.session_id,
-            numbers: [
-                event.timestamp_ns(),
-                origin.rank,
-                origin.local_rank,
-                origin.world_size,
-            ],
-            event_type: event.event_type(),
-            bytes: [
-                event.allocated_bytes(),
-                event.reserved_bytes(),
-                event.used_bytes(),
-            ],
-            context: event.context(),
-        }
-    }
-}
-
-impl Found {
-    fn ids(&self) -> impl Iterator<Item = &Text> {
-        self.sessions
-            .iter()
-            .map(|(session, _)| &session.summary.session_id)
-    }
+        let ranks = (origin.rank, origin.local_rank, origin.world_size);
+        let texts = (&origin.session_id, event.event_type(), event.context());
+        let (allocated, reserved) = (event.allocated_bytes(), event.reserved_bytes());
+        let bytes = (allocated, reserved, event.used_bytes());
+        seen.insert((event.timestamp_ns(), ranks, texts, bytes))
+    })
 }
 
 /// The text of a path for warnings.
