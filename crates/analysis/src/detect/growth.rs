@@ -205,12 +205,6 @@ impl Growth {
         }
     }
 
-    /// Bytes by which the memory grew from the onset up to time `t` (in seconds), according to the
-    /// fitted trend.
-    pub(super) fn lift(&self, t: f64) -> f64 {
-        self.trend.lift(t)
-    }
-
     /// Misfit of this growth to `floor`, as a share of the misfit of a flat floor.
     pub(super) fn leaves_unexplained(&self, floor: &Floor) -> f64 {
         let levels: Vec<f64> = floor.knots.iter().map(|k| k.level).collect();
@@ -239,15 +233,7 @@ pub(super) fn floor_along(
     signals: &Signals,
 ) -> Floor {
     let from = floor.knots.first().map_or(0.0, |k| k.t);
-    let still = Series {
-        t: series.t.clone(),
-        y: series
-            .t
-            .iter()
-            .zip(&series.y)
-            .map(|(&t, y)| y - trend.lift(t))
-            .collect(),
-    };
+    let still = series.minus(|t| trend.lift(t));
     let mut floor = Floor::of(&still, from, signals.scale);
     for knot in &mut floor.knots {
         knot.level += trend.lift(knot.t);
@@ -326,11 +312,6 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
 /// Misfit of the best two-level fit, as a share of the misfit of a flat floor. A jump too small to
 /// be reported must not be taken for growth.
 fn two_levels_leave(levels: &[f64]) -> f64 {
-    let misfit = |part: &[f64]| {
-        let level = median(part);
-        part.iter().map(|l| (l - level).abs()).sum::<f64>()
-    };
-    let flat = misfit(levels);
     // The best two-level fit splits the levels in two parts where the weighted distance between the
     // means of both parts is largest, because this split leaves the smallest sum of squares.
     let (count, centre) = (levels.len() as f64, median(levels));
@@ -348,10 +329,7 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
             (farthest, sharpest) = (apart, Some(k + 1));
         }
     }
-    match sharpest {
-        Some(k) if flat > 0.0 => (misfit(&levels[..k]) + misfit(&levels[k..])) / flat,
-        _ => 1.0,
-    }
+    sharpest.map_or(1.0, |split| jump::unexplained(levels, split))
 }
 
 /// Rise from the median of the first three levels to the median of the last three.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::end::{End, RankEnd};
 use super::process::Process;
-use super::track::{Column, RecordedBy, Resource, Track};
+use super::track::{Column, RecordedBy, Track};
 
 /// The recorded program, as described in the events that begin the sessions of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,6 +52,13 @@ impl Run {
         hosts.any(|track| !self.is_start_up_only(track))
     }
 
+    /// Whether the tracks of the run are of more than one rank.
+    pub(crate) fn has_several_ranks(&self) -> bool {
+        let mut ranks = self.tracks.iter().map(|track| track.rank);
+        let first = ranks.next();
+        ranks.any(|rank| Some(rank) != first)
+    }
+
     /// How the run ended: the worst end of its processes.
     #[must_use]
     pub fn end(&self) -> End {
@@ -70,7 +77,7 @@ impl Run {
     /// 0.4.0 stopped recording host memory when the program first used a device.
     #[must_use]
     pub fn is_start_up_only(&self, track: &Track) -> bool {
-        if track.resource() != Resource::Host {
+        if !track.is_host() {
             return false;
         }
         let Some((_, last)) = track.span_ns() else {
@@ -78,7 +85,7 @@ impl Run {
         };
         let half = |span: (i64, i64)| span.0.saturating_add(span.1.saturating_sub(span.0) / 2);
         self.tracks.iter().any(|other| {
-            other.resource() != Resource::Host
+            !other.is_host()
                 && other.rank == track.rank
                 && other.pid == track.pid
                 && other.host == track.host
