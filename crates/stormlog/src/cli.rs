@@ -31,6 +31,7 @@ mod serve;
 mod show;
 mod sink_flags;
 mod sources;
+mod subject;
 mod track;
 mod tui;
 mod validate;

@@ -1,7 +1,7 @@
 //! The commands of `jaxmemprof`, which write the same files as in stormlog 0.3.9.
 
+mod device;
 mod diagnose;
-mod selector;
 mod track;
 
 use clap::{Parser, Subcommand};

@@ -1,11 +1,12 @@
 //! `jaxmemprof diagnose`: writes the same bundle files as stormlog 0.3.9, and adds a verdict on the
 //! whole recorded time.
 
+use super::device::device;
 use super::needs_jax;
-use super::selector::{Selector, selector};
 use crate::Exit;
 use crate::cli::diagnose::{Common, diagnose};
 use crate::cli::legacy::framework::{Framework, names};
+use crate::cli::subject::Subject;
 use crate::console::Console;
 
 /// Write a bundle that reports memory risks
@@ -19,8 +20,8 @@ Examples:
 )]
 pub(super) struct Arguments {
     /// The device: its index, cpu or gpu
-    #[arg(long, default_value = "0", value_parser = selector)]
-    device: Selector,
+    #[arg(long, default_value = "0", value_parser = device)]
+    device: Subject,
     #[command(flatten)]
     common: Common,
 }
@@ -28,11 +29,5 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     needs_jax()?;
     let flavour = names(Framework::Jax).flavour;
-    diagnose(
-        flavour,
-        &arguments.common,
-        arguments.device.device(),
-        None,
-        console,
-    )
+    diagnose(flavour, &arguments.common, arguments.device, None, console)
 }

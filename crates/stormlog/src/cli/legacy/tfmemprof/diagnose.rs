@@ -1,7 +1,7 @@
 //! `tfmemprof diagnose`: writes the same bundle files as stormlog 0.3.9, and adds a verdict on the
 //! whole recorded time.
 
-use super::device;
+use super::device::device;
 use crate::Exit;
 use crate::cli::diagnose::{Common, diagnose};
 use crate::cli::legacy::framework::{Framework, names};
@@ -26,6 +26,6 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let flavour = names(Framework::TensorFlow).flavour;
-    let device = device::device(&arguments.device);
+    let device = device(&arguments.device);
     diagnose(flavour, &arguments.common, device, None, console)
 }
