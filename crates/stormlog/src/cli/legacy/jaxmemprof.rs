@@ -56,11 +56,11 @@ struct AnalyzeArguments {
     plot: Option<String>,
 }
 
-pub(crate) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    match &program.command {
+pub(crate) fn run(program: Jaxmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    match program.command {
         Command::Info(_) => info::run(Framework::Jax, program.verbose, console),
-        Command::Monitor(arguments) => track::monitor(arguments, console),
-        Command::Track(arguments) => track::track(arguments, console),
+        Command::Monitor(arguments) => track::monitor(&arguments, console),
+        Command::Track(arguments) => track::track(&arguments, console),
         Command::Analyze(arguments) => {
             let picture = analyze::Picture {
                 folder: arguments.output.as_deref(),
@@ -68,7 +68,7 @@ pub(crate) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Re
             };
             analyze::run(Framework::Jax, &arguments.shared, picture, console)
         }
-        Command::Diagnose(arguments) => diagnose::run(arguments, console),
+        Command::Diagnose(arguments) => diagnose::run(&arguments, console),
     }
 }
 

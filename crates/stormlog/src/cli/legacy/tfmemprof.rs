@@ -35,29 +35,23 @@ enum Command {
     Info(info::Arguments),
     Monitor(track::MonitorArguments),
     Track(Box<track::TrackArguments>),
-    Analyze(AnalyzeArguments),
+    /// Analyze a file written by 'track' or 'monitor'
+    #[command(after_help = "Examples:
+  tfmemprof analyze --input tracking.json --detect-leaks --optimize
+  tfmemprof analyze --input tracking.json --visualize --report report.txt")]
+    Analyze(analyze::Arguments),
     Diagnose(Box<diagnose::Arguments>),
 }
 
-/// Analyze a file written by 'track' or 'monitor'
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  tfmemprof analyze --input tracking.json --detect-leaks --optimize
-  tfmemprof analyze --input tracking.json --visualize --report report.txt")]
-struct AnalyzeArguments {
-    #[command(flatten)]
-    shared: analyze::Arguments,
-}
-
-pub(crate) fn run(program: &Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    match &program.command {
+pub(crate) fn run(program: Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    match program.command {
         Command::Info(_) => info::run(Framework::TensorFlow, program.verbose, console),
-        Command::Monitor(arguments) => track::monitor(arguments, console),
-        Command::Track(arguments) => track::track(arguments, console),
+        Command::Monitor(arguments) => track::monitor(&arguments, console),
+        Command::Track(arguments) => track::track(&arguments, console),
         Command::Analyze(arguments) => {
             let picture = analyze::Picture::default();
-            analyze::run(Framework::TensorFlow, &arguments.shared, picture, console)
+            analyze::run(Framework::TensorFlow, &arguments, picture, console)
         }
-        Command::Diagnose(arguments) => diagnose::run(arguments, console),
+        Command::Diagnose(arguments) => diagnose::run(&arguments, console),
     }
 }
