@@ -15,7 +15,7 @@ use stormlog_report::escape::for_terminal;
 use super::analyze::positive_hours;
 use super::artifact::{load_failure, warn_of_damage};
 use super::list_format::ListFormat;
-use super::named_values::named;
+use super::named_values::{described, named};
 use super::run_files::{warn_of_skipped, write_whole};
 use crate::Exit;
 use crate::console::Console;
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIMIT")]
     max_gap_growth: Option<GrowthLimit>,
     /// Fail on findings that BASE does not have, or on any metric that increased
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = named(FAIL_ON, FailOn::parse))]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = named(described(FAIL_ON), FailOn::parse))]
     fail_on: Vec<FailOn>,
     /// Save NEW as a baseline, unless a gate fails; without NEW, save BASE
     #[arg(long, value_name = "FILE")]

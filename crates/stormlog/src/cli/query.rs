@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
-    CorrelationFilter, EventFilter, Evidence, GroupBy, Metric, OomFilter, OomRow,
-    RunAttachmentFilter, RunFilter, RunRow, Scope, SessionFilter, SessionRow, Store, SummaryRow,
+    CorrelationFilter, EventFilter, Evidence, OomFilter, OomRow, RunAttachmentFilter, RunFilter,
+    RunRow, SessionFilter, SessionRow, Store, SummaryRow,
 };
 use stormlog_format::Text;
 use stormlog_format::json::map_of;
@@ -108,10 +108,8 @@ fn runs(question: Runs, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.runs(&filter);
-        let rows = rows.iter().map(RunRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::RUNS, rows), console)
+        let rows = Rows::new(Columns::RUNS, rows.iter().map(RunRow::to_map));
+        question.output.print(rows, console)
     })
 }
 
@@ -128,10 +126,8 @@ fn attachments(question: Attachments, console: &mut Console<'_>) -> anyhow::Resu
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.run_attachments(&filter);
-        let rows = rows.iter().map(map_of);
-        question
-            .output
-            .print(Rows::new(Columns::ATTACHMENTS, rows), console)
+        let rows = Rows::new(Columns::ATTACHMENTS, rows.iter().map(map_of));
+        question.output.print(rows, console)
     })
 }
 
@@ -147,10 +143,8 @@ fn sessions(question: Sessions, console: &mut Console<'_>) -> anyhow::Result<Exi
     };
     answer(&question.sources, console, |store, console| {
         let rows = on_this_machine(|here| store.sessions(&filter, Some(here)));
-        let rows = rows.iter().map(SessionRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::SESSIONS, rows), console)
+        let rows = Rows::new(Columns::SESSIONS, rows.iter().map(SessionRow::to_map));
+        question.output.print(rows, console)
     })
 }
 
@@ -184,10 +178,8 @@ fn ooms(question: Ooms, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.oom_bundles(&filter);
-        let rows = rows.iter().map(OomRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::OOMS, rows), console)
+        let rows = Rows::new(Columns::OOMS, rows.iter().map(OomRow::to_map));
+        question.output.print(rows, console)
     })
 }
 
@@ -201,23 +193,17 @@ fn issues(question: Issues, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.issues(&filter, &HashMap::new());
-        let rows = rows.iter().map(Issue::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::ISSUES, rows), console)
+        let rows = Rows::new(Columns::ISSUES, rows.iter().map(Issue::to_map));
+        question.output.print(rows, console)
     })
 }
 
 fn summary(question: &Summary, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let metric = Metric::parse(&question.metric)
-        .ok_or_else(|| anyhow::anyhow!("unknown metric '{}'", question.metric))?;
-    let group_by = question.group_by.as_deref().and_then(GroupBy::parse);
+    let group_by = question.group_by.unwrap_or_default();
     answer(&question.sources, console, |store, console| {
-        let rows = store.summarize(metric, group_by.unwrap_or_default());
-        let rows = rows.iter().map(SummaryRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::SUMMARY, rows), console)
+        let rows = store.summarize(question.metric, group_by);
+        let rows = Rows::new(Columns::SUMMARY, rows.iter().map(SummaryRow::to_map));
+        question.output.print(rows, console)
     })
 }
 
@@ -226,7 +212,7 @@ fn correlate(question: Correlate, console: &mut Console<'_>) -> anyhow::Result<E
         session_id: text(question.session_id),
         job_id: text(question.job_id),
         rank: question.rank,
-        scope: Scope::parse(&question.scope).unwrap_or_default(),
+        scope: question.scope,
         at_ns: question.anchor.at_ns,
         record_id: text(question.anchor.record_id),
         window_ns: question.window_ns,

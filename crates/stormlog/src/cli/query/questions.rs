@@ -2,9 +2,10 @@
 
 use clap::Args;
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
-use stormlog_analysis::query::{DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric};
+use stormlog_analysis::query::{DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, Scope};
 
 use super::output::{Flat, Nested};
+use crate::cli::named_values::named;
 use crate::cli::sources::Sources;
 
 /// List runs: one per stormlog_run.json; other sessions are grouped by job id
@@ -213,11 +214,11 @@ pub(super) struct Summary {
     #[command(flatten)]
     pub(super) output: Nested,
     /// Metric
-    #[arg(long, value_parser = Metric::ALL.map(Metric::as_str))]
-    pub(super) metric: String,
+    #[arg(long, value_parser = named(Metric::ALL.map(Metric::as_str), Metric::parse))]
+    pub(super) metric: Metric,
     /// Compute one value for each of these [default: session]
-    #[arg(long, value_parser = GroupBy::ALL.map(GroupBy::as_str))]
-    pub(super) group_by: Option<String>,
+    #[arg(long, value_parser = named(GroupBy::ALL.map(GroupBy::as_str), GroupBy::parse))]
+    pub(super) group_by: Option<GroupBy>,
 }
 
 /// List what happened around a moment, sorted by confidence, then by distance in time
@@ -242,8 +243,8 @@ pub(super) struct Correlate {
     #[arg(long)]
     pub(super) rank: Option<i64>,
     /// Include other sessions of the job (distributed), or not (session)
-    #[arg(long, value_parser = ["session", "distributed"], default_value = "session")]
-    pub(super) scope: String,
+    #[arg(long, value_parser = named(Scope::ALL.map(Scope::as_str), Scope::parse), default_value = "session")]
+    pub(super) scope: Scope,
     /// Nanoseconds before and after the moment
     #[arg(long, default_value_t = DEFAULT_WINDOW_NS, value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) window_ns: i64,

@@ -1,14 +1,18 @@
 //! Code that `gpumemprof monitor` and `gpumemprof track` share: the device, its recorder, and the
 //! format of sizes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
+use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::{Detail, Recorder};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::{DistributedIdentity, Map, Value};
 
 use crate::cli::subject::{Source, Subject};
+use crate::console::Console;
 use crate::recording::{Capture, MAX_EVENTS};
 
 /// Formats a size: in GB for a GPU, in MB for the memory of a process.
@@ -51,4 +55,21 @@ pub(super) fn recorder(
 /// Reads a number such as `peak_memory` from the recorder's statistics; 0 if it is missing.
 pub(super) fn number(statistics: &Map, key: &str) -> i64 {
     statistics.get(key).and_then(Value::as_int).unwrap_or(0)
+}
+
+/// Writes the recorded events to the file of `--output`, if one was given. `what` is the name that
+/// the printed line gives to the events.
+pub(super) fn save(
+    recorder: &Recorder,
+    output: Option<&Path>,
+    format: ExportFormat,
+    what: &str,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    if let Some(path) = output {
+        export(path, &recorder.records(), format)
+            .with_context(|| format!("cannot write '{}'", path.display()))?;
+        writeln!(console.out, "{what} saved to: {}", path.display())?;
+    }
+    Ok(())
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use stormlog_capture::record::EventQuery;
-use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::export::ExportFormat;
 use stormlog_format::{DistributedIdentity, EventType, SessionStatus};
 
-use super::capture::{number, recorder, size};
+use super::capture::{number, recorder, save, size};
 use crate::Exit;
+use crate::cli::named_values::named;
 use crate::cli::subject::Source;
 use crate::console::Console;
 use crate::recording::{positive_seconds, until_end};
@@ -37,8 +37,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format of the file
-    #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
-    format: String,
+    #[arg(long, value_parser = named(["csv", "json"], ExportFormat::parse), default_value = "csv")]
+    format: ExportFormat,
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -97,11 +97,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         "Memory change from baseline: {}",
         size(source, change)
     )?;
-    if let Some(path) = &arguments.output {
-        let format = ExportFormat::parse(&arguments.format).unwrap_or(ExportFormat::Csv);
-        export(path, &recorder.records(), format)
-            .with_context(|| format!("cannot write '{}'", path.display()))?;
-        writeln!(console.out, "Data saved to: {}", path.display())?;
-    }
+    let output = arguments.output.as_deref();
+    save(&recorder, output, arguments.format, "Data", console)?;
     Ok(Exit::Fine)
 }

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use stormlog_capture::record::event::TrackedEvent;
-use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::export::ExportFormat;
 use stormlog_capture::record::watchdog::Watchdog;
 use stormlog_capture::record::{EventQuery, Recorder};
 use stormlog_format::{EventType, Map, SessionStatus, Value, metadata_keys};
 use stormlog_report::escape::for_terminal;
 
-use super::capture::{number, recorder, size};
+use super::capture::{number, recorder, save, size};
 use crate::Exit;
 use crate::cli::flight::{FlightFlags, FlightRecorder, print_bundle};
 use crate::cli::integrations::Integrations;
+use crate::cli::named_values::named;
 use crate::cli::sink_flags::SinkFlags;
 use crate::cli::subject::Source;
 use crate::console::Console;
@@ -45,8 +45,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format of the file
-    #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
-    format: String,
+    #[arg(long, value_parser = named(["csv", "json"], ExportFormat::parse), default_value = "csv")]
+    format: ExportFormat,
     /// On alerts, free unused memory of the recorder; the recorded program is not affected
     #[arg(long)]
     watchdog: bool,
@@ -243,11 +243,7 @@ fn summary(
     if alerts > 0 {
         writeln!(console.out, "Alerts: {alerts}")?;
     }
-    if let Some(path) = &arguments.output {
-        let format = ExportFormat::parse(&arguments.format).unwrap_or(ExportFormat::Csv);
-        export(path, &recorder.records(), format)
-            .with_context(|| format!("cannot write '{}'", path.display()))?;
-        writeln!(console.out, "Events saved to: {}", path.display())?;
-    }
+    let output = arguments.output.as_deref();
+    save(recorder, output, arguments.format, "Events", console)?;
     Ok(())
 }
