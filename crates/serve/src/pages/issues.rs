@@ -10,8 +10,8 @@ use axum::extract::{Extension, Form, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use stormlog_analysis::issue::{
-    DecidedState, Decision, Issue, IssueFilter, change_states, read_states_of, severity_rank,
-    sidecar_of,
+    DecidedState, Decision, Issue, IssueFilter, read_states_of, severity_rank, sidecar_of,
+    store_decision,
 };
 use stormlog_analysis::query::Store;
 use stormlog_format::{Text, Value, counted};
@@ -250,12 +250,7 @@ pub(crate) async fn decide(
             reason: (!reason.is_empty()).then(|| Text::from(reason)),
         };
         let file = sidecar_of(&app.runs.roots[index]);
-        let changed = change_states(&file, |states| {
-            for known in issues.iter() {
-                states.remember(known);
-            }
-            states.decide(issue, &decision);
-        });
+        let changed = store_decision(&file, issues, issue, &decision);
         changed.map(|_| ()).map_err(|error| error.to_string())
     });
     match made.await {
