@@ -7,20 +7,18 @@ use stormlog_analysis::compare::{
     FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, StepLimit, baseline_text, compare,
     read_side,
 };
-use stormlog_analysis::{LoadOptions, OnError};
 use stormlog_report::compare::{Document, to_github, to_markdown, to_text, unjudged_gates};
 use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
 
 use super::analyze::positive_hours;
-use super::artifact::{load_failure, warn_of_damage};
+use super::artifact::load_failure;
 use super::list_format::ListFormat;
 use super::named_values::{described, named};
-use super::run_files::{warn_of_skipped, write_whole};
+use super::run_files::{loading, warn_of_gathered, write_whole};
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::{AlreadyPrinted, hinted};
-use crate::progress::Progress;
 
 /// Compare the memory of two runs, and fail a build when it increased
 ///
@@ -186,25 +184,16 @@ fn read(
     console: &mut Console<'_>,
 ) -> anyhow::Result<Side> {
     let skips = arguments.skip_damaged;
-    let progress = Progress::through([path], console.err_is_terminal);
-    let advance = |bytes| progress.advance(bytes);
-    let options = LoadOptions {
-        on_error: if skips { OnError::Skip } else { OnError::Raise },
-        progress: &advance,
-        ..LoadOptions::default()
-    };
     let choice = AnalyzeOptions {
         session_id: session_id.cloned(),
         rank: arguments.rank,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    let outcome = read_side(path, &choice, &options);
-    drop(progress);
-    let (side, gathered) = outcome.map_err(|error| failure(error, skips))?;
-    for loaded in &gathered.loaded {
-        warn_of_damage(&loaded.damage, console)?;
-    }
-    warn_of_skipped(&gathered.skipped, console)?;
+    let (side, gathered) = loading([path], skips, console, |options| {
+        read_side(path, &choice, options)
+    })
+    .map_err(|error| failure(error, skips))?;
+    warn_of_gathered(&gathered, console)?;
     Ok(side)
 }
 

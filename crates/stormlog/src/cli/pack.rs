@@ -13,7 +13,7 @@ use stormlog_format::counted;
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
-use super::artifact::load_failure;
+use super::artifact::{listed, load_failure};
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
@@ -177,7 +177,7 @@ fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::R
         packed = size(packed.pack_bytes),
     )?;
     if !packed.redacted.is_empty() {
-        let names = listed(&packed.redacted);
+        let names = listed(packed.redacted.iter());
         writeln!(console.out, "  secrets removed from {names}")?;
     }
     for line in packed.left_out.iter().take(LISTED) {
@@ -188,17 +188,4 @@ fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::R
         writeln!(console.err, "warning: not packed: {more}")?;
     }
     Ok(())
-}
-
-fn listed(names: &[String]) -> String {
-    let shown: Vec<_> = names
-        .iter()
-        .take(3)
-        .map(|name| for_terminal(name))
-        .collect();
-    let more = names.len().saturating_sub(3);
-    match more {
-        0 => shown.join(", "),
-        _ => format!("{} and {more} more", shown.join(", ")),
-    }
 }

@@ -9,9 +9,7 @@ use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::timeline::{
     self, End, Member, ResourceCoverage, Run, newest_first, read_oom_bundles, run_of,
 };
-use stormlog_analysis::{
-    Damage, Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, Removed, gather,
-};
+use stormlog_analysis::{Damage, Gathered, Loaded, LoadedSession, Overview, Peak, Removed};
 use stormlog_format::{SessionStatus, Text, counted, human_duration};
 use stormlog_report::analyze::ledger_text;
 use stormlog_report::escape::for_terminal;
@@ -20,11 +18,11 @@ use stormlog_report::{
 };
 
 use super::allocator_snapshot;
-use super::artifact::{load_failure, warn_of_damage};
+use super::artifact::{listed, warn_of_damage};
+use super::run_files::load;
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::settle_statuses;
-use crate::progress::Progress;
 
 /// Show the content of an artifact: sessions, time span, ranks, peaks, damage
 #[derive(Debug, clap::Args)]
@@ -56,16 +54,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         allocator_snapshot::show(&arguments.path, arguments.json, console)?;
         return Ok(Exit::Fine);
     }
-    let progress = Progress::through([&*arguments.path], console.err_is_terminal);
-    let advance = |bytes| progress.advance(bytes);
-    let options = LoadOptions {
-        on_error: OnError::skip_if(arguments.skip_damaged),
-        progress: &advance,
-        ..LoadOptions::default()
-    };
-    let mut gathered = gather(std::slice::from_ref(&arguments.path), &options)
-        .map_err(|(path, error)| load_failure(&error, &path, arguments.skip_damaged))?;
-    drop(progress);
+    let paths = std::slice::from_ref(&arguments.path);
+    let mut gathered = load(paths, arguments.skip_damaged, console)?;
     let sessions = gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions);
     settle_statuses(sessions);
     let runs = runs_of(&gathered);
@@ -113,20 +103,10 @@ fn print(
             ),
         )?;
     }
-    let listed = |names: &std::collections::BTreeSet<String>| {
-        let shown: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
-        let more = names.len().saturating_sub(3);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        format!("{}{more}", shown.join(", "))
-    };
     if !all.jobs.is_empty() {
-        fact("job", listed(&all.jobs))?;
+        fact("job", listed(all.jobs.iter()))?;
     }
-    fact("host", listed(&all.hosts))?;
+    fact("host", listed(all.hosts.iter()))?;
     fact(
         "ranks",
         format!(

@@ -10,14 +10,10 @@ use stormlog_analysis::query::{SourceKind, Store};
 use stormlog_analysis::regular_file;
 use stormlog_report::escape::for_terminal;
 
-use super::artifact::load_failure;
+use super::artifact::{load_failure, warn_of_first};
 use crate::console::Console;
 use crate::failure::hinted;
 use stormlog_format::file_names;
-
-/// How many warnings about the queried files are printed; of further warnings only the number is
-/// printed.
-const LISTED: usize = 10;
 
 /// Paths to query.
 #[derive(Debug, Args)]
@@ -97,14 +93,8 @@ pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<(
         .iter()
         .filter(|warning| !is_timeline(Path::new(&*warning.path.to_str_lossy())))
         .collect();
-    for warning in warnings.iter().take(LISTED) {
-        let text = format!("'{}': {}", warning.path, warning.message);
-        writeln!(console.err, "warning: {}", for_terminal(&text)).context("cannot warn")?;
-    }
-    if warnings.len() > LISTED {
-        let more = warnings.len() - LISTED;
-        writeln!(console.err, "warning: {more} more warnings are not listed")
-            .context("cannot warn")?;
-    }
-    Ok(())
+    let lines = warnings
+        .iter()
+        .map(|warning| format!("'{}': {}", warning.path, warning.message));
+    warn_of_first(lines, "warnings", console).context("cannot warn")
 }

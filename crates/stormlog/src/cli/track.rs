@@ -178,19 +178,13 @@ fn run_command(
         exception: None,
     };
     last_words::tell_recorder(&recorder, &ended);
-    recorder.stop(if status.success() {
-        SessionStatus::Completed
+    let (session, end) = if status.success() {
+        (SessionStatus::Completed, ProgramEnd::Fine)
     } else {
-        SessionStatus::Interrupted
-    });
-    exporting.finish(
-        if status.success() {
-            ProgramEnd::Fine
-        } else {
-            ProgramEnd::Failed
-        },
-        console,
-    );
+        (SessionStatus::Interrupted, ProgramEnd::Failed)
+    };
+    recorder.stop(session);
+    exporting.finish(end, console);
     console.decided = Some(child::exit_of(status));
     finish(arguments, &recorder, format, console)?;
     log(arguments, &recorder, console)?;
