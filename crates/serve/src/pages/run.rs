@@ -185,6 +185,10 @@ fn head(view: &View) -> Head {
 
 fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
     let start = view.run.span_ns().map(|span| span.0);
+    let since_start = |at: Option<i64>| {
+        let offset_ns = at?.saturating_sub(start?).max(0);
+        Some(human_duration(offset_ns))
+    };
     let findings = view
         .diagnosis
         .findings()
@@ -192,12 +196,8 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
         .map(|finding| Finding {
             severity: finding.severity.as_str(),
             kind: finding.kind.as_str(),
-            onset: match (finding.onset_ns, start) {
-                (Some(at), Some(start)) => {
-                    format!("since {}", human_duration(at.saturating_sub(start).max(0)))
-                }
-                _ => String::new(),
-            },
+            onset: since_start(finding.onset_ns)
+                .map_or(String::new(), |offset| format!("since {offset}")),
             explanation: finding.explanation.clone(),
             cause: cause_lines(finding),
             advice: finding.advice.clone(),
@@ -219,12 +219,8 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
                 role: one.role.as_str(),
                 peak: size(peak),
                 last: size(one.t_ns.len().checked_sub(1).map(total)),
-                exited: match (one.exited_ns, start) {
-                    (Some(at), Some(start)) => {
-                        format!("after {}", human_duration(at.saturating_sub(start).max(0)))
-                    }
-                    _ => "no".to_owned(),
-                },
+                exited: since_start(one.exited_ns)
+                    .map_or("no".to_owned(), |offset| format!("after {offset}")),
             };
             (peak, row)
         })
