@@ -18,7 +18,7 @@ use super::named_values::{described, named};
 use super::run_files::{loading, warn_of_gathered, write_whole};
 use crate::Exit;
 use crate::console::Console;
-use crate::failure::{AlreadyPrinted, hinted};
+use crate::failure::hinted;
 
 /// Compare the memory of two runs, and fail a build when it increased
 ///
@@ -115,11 +115,12 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         ListFormat::Github => to_github(&comparison),
     };
     let unjudged = unjudged_gates(&comparison);
-    console.decided = Some(match (comparison.failed(), unjudged.is_empty()) {
+    let exit = match (comparison.failed(), unjudged.is_empty()) {
         (true, _) => Exit::Risk,
         (false, true) => Exit::Fine,
         (false, false) => Exit::Failure,
-    });
+    };
+    console.decided = Some(exit);
     super::analyze::write(arguments.output.as_deref(), &text, console)?;
     for line in &unjudged {
         writeln!(console.err, "error: {}", for_terminal(line))?;
@@ -136,11 +137,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             )?;
         }
     }
-    match (comparison.failed(), unjudged.is_empty()) {
-        (true, _) => Ok(Exit::Risk),
-        (false, true) => Ok(Exit::Fine),
-        (false, false) => Err(AlreadyPrinted.into()),
-    }
+    Ok(exit)
 }
 
 /// Saves a run as a baseline file for later comparisons, when only one run was given.

@@ -18,6 +18,7 @@ use super::analyze::positive_hours;
 use super::integrations::Integrations;
 use super::native_history::NativeHistory;
 use super::subject::{Source, Subject};
+use super::watch::is_alive;
 use crate::Exit;
 use crate::console::Console;
 use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Summary, Target, Watch, environment, watch};
@@ -186,7 +187,7 @@ impl Common {
             return Ok(Target::Command(self.command.clone()));
         }
         if let Some(pid) = self.pid {
-            if !std::path::Path::new("/proc").join(pid.to_string()).exists() {
+            if !is_alive(pid) {
                 anyhow::bail!("process {pid} not found");
             }
             return Ok(Target::Process(pid));

@@ -38,28 +38,22 @@ impl Sources {
         let mut missing = Vec::new();
         for path in &self.paths {
             if let Err(error) = look_at(path) {
-                missing.push((path, error));
+                let shown = path.to_string_lossy();
+                missing.push(format!("cannot read '{}': {error}", for_terminal(&shown)));
             }
         }
-        if let Some((path, error)) = missing.first()
+        if let Some(message) = missing.first()
             && !self.lenient
         {
-            let shown = path.to_string_lossy();
-            let message = format!("cannot read '{}': {error}", for_terminal(&shown));
             return Err(hinted(
-                anyhow::anyhow!(message),
+                anyhow::anyhow!("{message}"),
                 "check the path, or give '--lenient' to query the other paths",
             ));
         }
         let store = Store::open(&self.paths);
         if !missing.is_empty() && store.catalog().is_empty() {
-            for (path, error) in &missing {
-                let shown = path.to_string_lossy();
-                writeln!(
-                    console.err,
-                    "warning: cannot read '{}': {error}",
-                    for_terminal(&shown)
-                )?;
+            for message in &missing {
+                writeln!(console.err, "warning: {message}")?;
             }
             anyhow::bail!("none of the paths has data to query");
         }

@@ -23,6 +23,7 @@ use stormlog_serve::{Binding, Server, Token};
 
 use super::export_flags::ExportFlags;
 use super::integrations::Integrations;
+use super::watch::is_alive;
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
@@ -284,7 +285,7 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<Arc<Recor
         }
     };
     if let Some(pid) = pid
-        && !std::path::Path::new("/proc").join(pid.to_string()).exists()
+        && !is_alive(pid)
     {
         anyhow::bail!("process {pid} not found");
     }
