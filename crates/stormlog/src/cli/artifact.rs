@@ -6,7 +6,7 @@ use std::path::Path;
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::pack::{PackError, shown};
 use stormlog_analysis::{Damage, LoadError};
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use crate::console::Console;
 use crate::failure::hinted;
@@ -83,13 +83,13 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         .place()
         .map(|place| format!(", {place}"))
         .unwrap_or_default();
-    let file = shown(error.file().unwrap_or(path)).display().to_string();
-    let context = format!("cannot read '{}'{place}", for_terminal(&file));
+    let file = path_for_terminal(&shown(error.file().unwrap_or(path)));
     // The error message quotes text from the artifact, which may contain control characters, so it
     // is escaped.
-    let message = error.reason();
+    let reason = error.reason();
+    let reason = for_terminal(&reason);
     hinted(
-        anyhow::anyhow!("{context}: {}", for_terminal(&message)),
+        anyhow::anyhow!("cannot read '{file}'{place}: {reason}"),
         hint,
     )
 }

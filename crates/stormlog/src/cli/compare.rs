@@ -9,7 +9,7 @@ use stormlog_analysis::compare::{
 };
 use stormlog_report::compare::{Document, to_github, to_markdown, to_text, unjudged_gates};
 use stormlog_report::document::pretty;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use super::analyze::positive_hours;
 use super::artifact::load_failure;
@@ -129,11 +129,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         if comparison.passed() {
             save(file, &comparison.new, console)?;
         } else {
-            let file = file.display().to_string();
             writeln!(
                 console.err,
                 "warning: the baseline '{}' is not written, because a gate failed",
-                for_terminal(&file)
+                path_for_terminal(file)
             )?;
         }
     }
@@ -169,8 +168,8 @@ fn save(file: &Path, side: &Side, console: &mut Console<'_>) -> anyhow::Result<(
         ));
     }
     write_whole(file, baseline_text(side).as_bytes())?;
-    let file = file.display().to_string();
-    writeln!(console.err, "baseline saved to '{}'", for_terminal(&file))?;
+    let file = path_for_terminal(file);
+    writeln!(console.err, "baseline saved to '{file}'")?;
     Ok(())
 }
 

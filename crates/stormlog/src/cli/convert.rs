@@ -10,7 +10,7 @@ use stormlog_analysis::{Damage, LoadOptions, OnError, find_artifacts, stream_eve
 use stormlog_capture::files::directory_of;
 use stormlog_format::counted;
 
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 
 use super::artifact::{load_failure, warn_of_damage};
 use crate::Exit;
@@ -61,8 +61,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     warn_of_damage(&converted.damage, console)?;
     if arguments.output.as_os_str() != "-" {
         let events = counted(converted.events, "event");
-        let output = arguments.output.to_string_lossy();
-        writeln!(console.err, "wrote {events} to '{}'", for_terminal(&output))?;
+        let output = path_for_terminal(&arguments.output);
+        writeln!(console.err, "wrote {events} to '{output}'")?;
     }
     Ok(Exit::Fine)
 }

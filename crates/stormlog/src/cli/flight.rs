@@ -13,7 +13,7 @@ use stormlog_capture::oom::{self, Dump, Retention};
 use stormlog_capture::record::Recorder;
 use stormlog_format::classify::{ExceptionFacts, legacy_oom_reason, oom_reason};
 use stormlog_format::{Map, Text, Value};
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 
 use crate::console::Console;
 use crate::watched::Exception;
@@ -90,7 +90,7 @@ pub(crate) fn print_bundle(
         writeln!(
             console.out,
             "OOM flight recorder dump saved to: {}",
-            for_terminal(&bundle.to_string_lossy())
+            path_for_terminal(&bundle)
         )?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use stormlog_analysis::find_artifacts;
 use stormlog_analysis::pack::{ENDING, MOST_FILES, is_pack};
 use stormlog_format::counted;
 use stormlog_report::bytes;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use super::artifact::{listed, load_failure};
 use crate::Exit;
@@ -166,12 +166,11 @@ fn size_of(path: &Path) -> u64 {
 }
 
 fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::Result<()> {
-    let name = output.to_string_lossy();
     let size = |count: u64| bytes::human(i64::try_from(count).unwrap_or(i64::MAX));
     writeln!(
         console.out,
         "{pack}: {files}, {unpacked} packed into {packed}",
-        pack = for_terminal(&name),
+        pack = path_for_terminal(output),
         files = counted(packed.content.files, "file"),
         unpacked = size(packed.content.bytes),
         packed = size(packed.pack_bytes),

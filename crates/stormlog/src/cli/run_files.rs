@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use stormlog_analysis::pack::shown;
 use stormlog_analysis::{Gathered, LoadOptions, OnError, gather};
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 
 use super::artifact::{load_failure, warn_of_damage};
 use crate::console::Console;
@@ -51,22 +51,14 @@ pub(crate) fn warn_of_gathered(
         warn_of_damage(&loaded.damage, console)?;
     }
     for file in &gathered.skipped {
-        let file = shown(file).display().to_string();
-        writeln!(
-            console.err,
-            "warning: '{}' has no telemetry; skipped",
-            for_terminal(&file)
-        )?;
+        let file = path_for_terminal(&shown(file));
+        writeln!(console.err, "warning: '{file}' has no telemetry; skipped")?;
     }
     Ok(())
 }
 
 /// Writes a file atomically, so that it never contains only a part of its content.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
-    crate::write_whole(file, content).with_context(|| {
-        format!(
-            "cannot write '{}'",
-            for_terminal(&file.display().to_string())
-        )
-    })
+    crate::write_whole(file, content)
+        .with_context(|| format!("cannot write '{}'", path_for_terminal(file)))
 }

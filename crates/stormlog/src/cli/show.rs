@@ -1,7 +1,7 @@
 //! `stormlog show`: prints what an artifact contains on one screen.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use stormlog_analysis::timeline::{
 use stormlog_analysis::{Damage, Gathered, Loaded, LoadedSession, Overview, Peak, Removed};
 use stormlog_format::{SessionStatus, Text, counted, human_duration};
 use stormlog_report::analyze::ledger_text;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 use stormlog_report::{
     LedgerKeys, bytes, ledger_lines, ledgers, limits_of_recording, removed_lines, time, wrap,
 };
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         console.print_json(&Document::of(path, &loaded, runs))?;
     } else {
         let limits = limits_of_recording(runs.iter().map(|(run, _)| run));
-        print(&arguments.path.to_string_lossy(), &loaded, limits, console)?;
+        print(&arguments.path, &loaded, limits, console)?;
         if let Some((run, _)) = runs.first() {
             let ledgers = ledger_texts(run, console.width());
             write!(console.out, "{ledgers}")?;
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 }
 
 fn print(
-    path: &str,
+    path: &Path,
     loaded: &Loaded,
     limits: Vec<(&'static str, String)>,
     console: &mut Console<'_>,
@@ -86,7 +86,7 @@ fn print(
     writeln!(
         console.out,
         "{path}: {events} in {sessions}",
-        path = for_terminal(path),
+        path = path_for_terminal(path),
         events = counted(all.events, "event"),
         sessions = counted(loaded.sessions.len(), "session")
     )?;

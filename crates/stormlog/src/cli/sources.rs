@@ -8,7 +8,7 @@ use clap::Args;
 use stormlog_analysis::pack::{shown, unpacked};
 use stormlog_analysis::query::{SourceKind, Store};
 use stormlog_analysis::regular_file;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 
 use super::artifact::{load_failure, warn_of_first};
 use crate::console::Console;
@@ -38,8 +38,8 @@ impl Sources {
         let mut missing = Vec::new();
         for path in &self.paths {
             if let Err(error) = look_at(path) {
-                let shown = path.to_string_lossy();
-                missing.push(format!("cannot read '{}': {error}", for_terminal(&shown)));
+                let path = path_for_terminal(path);
+                missing.push(format!("cannot read '{path}': {error}"));
             }
         }
         if let Some(message) = missing.first()

@@ -10,7 +10,7 @@ use stormlog_analysis::{
     Artifacts, Damage, LoadError, LoadOptions, OnError, Removed, find_artifacts, stream_events,
 };
 use stormlog_format::counted;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 use stormlog_report::removed_lines;
 
 use crate::Exit;
@@ -173,7 +173,6 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
             );
             writeln!(console.out, "{}", for_terminal(&text))?;
         }
-        let name = shown(path).display().to_string();
         let verdict = match problems.len() {
             0 => "valid".to_owned(),
             count => counted(count, "problem"),
@@ -181,7 +180,7 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
         writeln!(
             console.out,
             "{}: {events}, {verdict}",
-            for_terminal(&name),
+            path_for_terminal(&shown(path)),
             events = counted(*events, "event")
         )?;
         for (label, text) in removed_lines(removed) {

@@ -6,7 +6,7 @@ use clap::Args;
 use stormlog_analysis::issue::{DecidedState, Decision, store_decision};
 use stormlog_analysis::query::parse_time;
 use stormlog_format::{Text, parse_duration};
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use super::ArtifactSet;
 use crate::Exit;
@@ -70,8 +70,7 @@ pub(super) fn settle(
     let state = states.state_of(issue, now_ns());
     let line = format!("{} is {state}: {}", issue.fingerprint_id, issue.title);
     writeln!(console.out, "{}", for_terminal(&line))?;
-    let file = file.to_string_lossy();
-    writeln!(console.err, "saved in '{}'", for_terminal(&file))?;
+    writeln!(console.err, "saved in '{}'", path_for_terminal(&file))?;
     Ok(Exit::Fine)
 }
 
