@@ -48,6 +48,7 @@ pub(crate) use rank_filter::RankFilter;
 pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
+use crate::diagnose::Flavour;
 use crate::failure::AlreadyPrinted;
 use crate::{Dialect, Exit};
 
@@ -136,7 +137,7 @@ fn run_command(stormlog: Stormlog, console: &mut Console<'_>) -> anyhow::Result<
         Command::Validate(arguments) => validate::run(&arguments, console),
         Command::Convert(arguments) => convert::run(&arguments, console),
         Command::Analyze(arguments) => analyze::run(&arguments, console),
-        Command::Diagnose(arguments) => diagnose::run(&arguments, console),
+        Command::Diagnose(arguments) => diagnose::run(Flavour::Stormlog, &arguments, console),
         Command::Evidence(arguments) => evidence::run(&arguments, console),
         Command::Compare(arguments) => compare::run(&arguments, console),
         Command::Query(arguments) => query::run(arguments, console),

@@ -88,12 +88,8 @@ pub(crate) struct Common {
     integrations: Integrations,
 }
 
-pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    run_as(Flavour::Stormlog, arguments, console)
-}
-
-/// Runs `diagnose` with the flags of `stormlog diagnose`, in the way of another program.
-pub(crate) fn run_as(
+/// Runs `stormlog diagnose`, or `gpumemprof diagnose`, which has the same flags.
+pub(crate) fn run(
     flavour: Flavour,
     arguments: &Arguments,
     console: &mut Console<'_>,

@@ -54,6 +54,6 @@ pub(crate) fn run(program: Gpumemprof, console: &mut Console<'_>) -> anyhow::Res
         Command::Monitor(arguments) => monitor::run(&arguments, console),
         Command::Track(arguments) => track::run(&arguments, console),
         Command::Analyze(arguments) => analyze::run(&arguments, console),
-        Command::Diagnose(arguments) => diagnose::run_as(Flavour::Torch, &arguments, console),
+        Command::Diagnose(arguments) => diagnose::run(Flavour::Torch, &arguments, console),
     }
 }
