@@ -22,5 +22,6 @@ pub use labels::{
 pub use object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 pub use sidecar::{
     SIDECAR_NAME, SidecarError, change_states, read_states, read_states_of, sidecar_of,
+    store_decision,
 };
 pub use state::{DecidedState, Decision, StateError, States};

@@ -5,6 +5,7 @@ use serde::Serialize;
 use stormlog_analysis::detect::{Finding, Severity};
 use stormlog_capture::redact::redacted;
 use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::names;
 use stormlog_report::document::to_value;
 
 use crate::address::Address;
@@ -25,6 +26,11 @@ pub enum AlertFormat {
     /// `/slack` addresses accept this format too.
     Slack,
 }
+
+names!(AlertFormat {
+    Json => "json",
+    Slack => "slack",
+});
 
 impl AlertFormat {
     /// The alert format that a receiver expects, chosen by the host of its address.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::crypto::ring;
 use ureq::Agent;
@@ -156,18 +156,15 @@ impl Delivery {
     /// call is not repeated when it fails. Returns as soon as the queue is empty. Bodies that the
     /// receiver has not accepted by then count as dropped.
     pub fn finish(&self, patience: Duration) -> Delivered {
-        let deadline = Instant::now() + patience;
         let mut state = self.shared.lock();
         state.is_finishing = true;
         self.shared.changed.notify_all();
-        while !state.queue.is_empty() || state.is_sending {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let is_busy = |state: &mut State| !state.queue.is_empty() || state.is_sending;
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(state, patience, is_busy);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.is_closed = true;
         let unsent = state.queue.len() as u64 + u64::from(state.is_sending);
         state.queue.clear();
@@ -257,18 +254,17 @@ impl Worker {
 
     /// Waits for the next body in the queue; `None` when the delivery is closed.
     fn next(&self) -> Option<Vec<u8>> {
-        let mut state = self.shared.lock();
-        loop {
-            if state.is_closed {
-                return None;
-            }
-            if let Some(body) = state.queue.pop_front() {
-                state.is_sending = true;
-                return Some(body);
-            }
-            let waited = self.shared.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+        let must_wait = |state: &mut State| !state.is_closed && state.queue.is_empty();
+        let waited = self
+            .shared
+            .changed
+            .wait_while(self.shared.lock(), must_wait);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return None;
         }
+        state.is_sending = true;
+        state.queue.pop_front()
     }
 
     /// Tries to send a body until the receiver accepts or refuses it, all attempts have failed, or
@@ -299,16 +295,13 @@ impl Worker {
 
     /// Waits for `duration`, or less if the delivery finishes or is closed earlier.
     fn pause(&self, duration: Duration) {
-        let until = Instant::now() + duration;
-        let mut state = self.shared.lock();
-        while !state.is_finishing && !state.is_closed {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let state = self.shared.lock();
+        let goes_on = |state: &mut State| !state.is_finishing && !state.is_closed;
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(state, duration, goes_on);
+        drop(waited);
     }
 
     fn post(&self, body: &[u8]) -> Outcome {

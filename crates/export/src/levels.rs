@@ -194,7 +194,6 @@ impl Levels {
     /// device id is negative.
     pub fn add_sample(&mut self, event: &Event, device: &DeviceId) {
         let at = event.timestamp_ns;
-        let sample = Sample { event };
         let counters = event.known_counters();
         let program = program_labels(event);
         let used = counters.device_used_bytes;
@@ -205,7 +204,7 @@ impl Levels {
             self.set_known(Metric::HostUsed, &program, used, at);
             self.set_known(Metric::HostFree, &program, free, at);
             self.set_known(Metric::HostLimit, &program, total, at);
-            for [pid, anonymous, shared] in sample.processes() {
+            for [pid, anonymous, shared] in processes(event) {
                 let process = process_labels(event, pid);
                 self.set_known(Metric::ProcessAnonymous, &process, Some(anonymous), at);
                 self.set_known(Metric::ProcessShared, &process, Some(shared), at);
@@ -219,8 +218,8 @@ impl Levels {
         self.set_known(Metric::DeviceFree, &of_device, free, at);
         self.set_known(Metric::DeviceTotal, &of_device, total, at);
         let labels = device.labels(program, event.device_id);
-        let process_used = sample.count(metadata_keys::PROCESS_DEVICE_USED_BYTES);
-        for (pid, bytes) in sample.other_processes() {
+        let process_used = count(event, metadata_keys::PROCESS_DEVICE_USED_BYTES);
+        for (pid, bytes) in other_processes(event) {
             let host = event.host.to_str_lossy();
             self.add_share(&host, device, event.device_id, (pid, bytes), at);
         }
@@ -229,23 +228,17 @@ impl Levels {
         self.set_known(Metric::ProcessDevice, &labels, process_used, at);
         self.set_known(Metric::Allocated, &labels, allocated, at);
         self.set_known(Metric::Reserved, &labels, reserved, at);
-        let peak = sample.count(metadata_keys::ALLOCATOR_PEAK_BYTES);
+        let peak = count(event, metadata_keys::ALLOCATOR_PEAK_BYTES);
         self.set_known(Metric::AllocatorPeak, &labels, peak, at);
-        self.set_known(
-            Metric::Pinned,
-            &labels,
-            sample.count(metadata_keys::PINNED_BYTES),
-            at,
-        );
+        let pinned = count(event, metadata_keys::PINNED_BYTES);
+        self.set_known(Metric::Pinned, &labels, pinned, at);
         self.set(Metric::LastSample, labels, time, at);
     }
 
     /// Adds the number of training steps if the sample contains it; otherwise returns `false`.
     pub fn add_steps(&mut self, event: &Event, device: &DeviceId) -> bool {
-        let sample = Sample { event };
-        let steps = sample
-            .count(metadata_keys::STEP_COUNT)
-            .or(sample.count(metadata_keys::STEP));
+        let steps = count(event, metadata_keys::STEP_COUNT);
+        let steps = steps.or(count(event, metadata_keys::STEP));
         let labels = device.labels(program_labels(event), event.device_id);
         self.set_known(Metric::Steps, &labels, steps, event.timestamp_ns);
         steps.is_some()
@@ -299,38 +292,27 @@ fn process_labels(event: &Event, pid: i64) -> Labels {
         .with("pid", pid)
 }
 
-/// A sample whose metadata is read for metrics.
-struct Sample<'a> {
-    event: &'a Event,
+/// A count in the metadata of a sample.
+fn count(event: &Event, key: &str) -> Option<i64> {
+    let value = event.metadata.get(key)?.as_int()?;
+    (value >= 0).then_some(value)
 }
 
-impl Sample<'_> {
-    fn count(&self, key: &str) -> Option<i64> {
-        let value = self.event.metadata.get(key)?.as_int()?;
-        (value >= 0).then_some(value)
-    }
+/// The other processes on the device of a sample, outside of the recorded program: the pid of each,
+/// and its device memory in bytes.
+fn other_processes(event: &Event) -> impl Iterator<Item = (u32, i64)> {
+    let shares = event.metadata.get(metadata_keys::OTHER_PROCESSES);
+    let shares = shares.and_then(Value::as_map).into_iter();
+    let shares = shares.flat_map(stormlog_format::Map::iter);
+    shares.filter_map(|(pid, bytes)| Some((pid.as_str()?.parse().ok()?, bytes.as_int()?)))
+}
 
-    /// The other processes on the device, outside of the recorded program: the pid of each, and its
-    /// device memory in bytes.
-    fn other_processes(&self) -> impl Iterator<Item = (u32, i64)> {
-        let shares = self.event.metadata.get(metadata_keys::OTHER_PROCESSES);
-        let shares = shares.and_then(Value::as_map).into_iter();
-        shares.flat_map(|shares| {
-            let shares = shares.iter();
-            shares.filter_map(|(pid, bytes)| Some((pid.as_str()?.parse().ok()?, bytes.as_int()?)))
-        })
-    }
-
-    /// The pid, anonymous bytes and shared bytes of each process of the recorded program.
-    fn processes(&self) -> impl Iterator<Item = [i64; 3]> {
-        let rows = match self.event.metadata.get(metadata_keys::PROCESSES) {
-            Some(Value::List(rows)) => rows.as_slice(),
-            _ => &[],
-        };
-        rows.iter().filter_map(|row| {
-            let Value::List(cells) = row else { return None };
-            let cell = |index: usize| cells.get(index).and_then(Value::as_int);
-            Some([cell(0)?, cell(1)?, cell(2)?])
-        })
-    }
+/// The pid, anonymous bytes and shared bytes of each process of the program in a sample.
+fn processes(event: &Event) -> impl Iterator<Item = [i64; 3]> {
+    let rows = event.metadata.list(metadata_keys::PROCESSES);
+    rows.iter().filter_map(|row| {
+        let Value::List(cells) = row else { return None };
+        let cell = |index: usize| cells.get(index).and_then(Value::as_int);
+        Some([cell(0)?, cell(1)?, cell(2)?])
+    })
 }

@@ -46,46 +46,37 @@ pub fn render(levels: &Levels, since_ns: i64) -> Vec<u8> {
     request(levels, since_ns).encode_to_vec()
 }
 
-/// One metric of one OpenTelemetry resource: the attributes of the resource (names and values), and
-/// the index of the metric in [`Metric::ALL`].
-type Key = (Vec<(&'static str, String)>, usize);
+/// The attributes of an OpenTelemetry resource: their names and values.
+type Attributes = Vec<(&'static str, String)>;
 
 fn request(levels: &Levels, since_ns: i64) -> ExportMetricsServiceRequest {
-    let mut points: BTreeMap<Key, Vec<NumberDataPoint>> = BTreeMap::new();
-    for (index, metric) in Metric::ALL.iter().enumerate() {
+    let mut points: BTreeMap<(Attributes, Metric), Vec<NumberDataPoint>> = BTreeMap::new();
+    for metric in Metric::ALL {
         let mut series: Vec<(&Labels, &Point)> = levels.series(*metric).collect();
         largest(&mut series);
         for (labels, point) in series {
-            let key = (resource_of(labels), index);
+            let key = (resource_of(labels), *metric);
             let point = data_point(labels, datum(point.number), point.at_ns, since_ns);
             points.entry(key).or_default().push(point);
         }
     }
-    let mut resources: BTreeMap<Vec<(&'static str, String)>, Vec<Message>> = BTreeMap::new();
-    for ((resource, index), points) in points {
-        let message = message(Metric::ALL[index], points);
+    let mut resources: BTreeMap<Attributes, Vec<Message>> = BTreeMap::new();
+    for ((resource, metric), points) in points {
+        let message = message(metric, points);
         resources.entry(resource).or_default().push(message);
     }
+    let mut shares: BTreeMap<Attributes, Vec<NumberDataPoint>> = BTreeMap::new();
     for (resource, point) in utilization(levels, since_ns) {
-        let gauge = Gauge {
-            data_points: vec![point],
-        };
-        let messages = resources.entry(resource).or_default();
-        let name = "hw.gpu.memory.utilization";
-        match messages.last_mut() {
-            Some(Message {
-                name: last,
-                data: Some(Data::Gauge(gauge_before)),
-                ..
-            }) if last == name => gauge_before.data_points.extend(gauge.data_points),
-            _ => messages.push(Message {
-                name: name.into(),
-                description: "Fraction of the device's memory that is in use.".into(),
-                unit: "1".into(),
-                data: Some(Data::Gauge(gauge)),
-                ..Message::default()
-            }),
-        }
+        shares.entry(resource).or_default().push(point);
+    }
+    for (resource, data_points) in shares {
+        resources.entry(resource).or_default().push(Message {
+            name: "hw.gpu.memory.utilization".into(),
+            description: "Fraction of the device's memory that is in use.".into(),
+            unit: "1".into(),
+            data: Some(Data::Gauge(Gauge { data_points })),
+            ..Message::default()
+        });
     }
     let scope = InstrumentationScope {
         name: "stormlog".into(),
@@ -116,7 +107,7 @@ fn request(levels: &Levels, since_ns: i64) -> ExportMetricsServiceRequest {
     }
 }
 
-fn resource_of(labels: &Labels) -> Vec<(&'static str, String)> {
+fn resource_of(labels: &Labels) -> Attributes {
     let known = RESOURCE.iter();
     let known = known.filter_map(|(label, name)| Some((*name, labels.get(label)?.to_owned())));
     known.collect()
@@ -127,7 +118,7 @@ fn resource_of(labels: &Labels) -> Vec<(&'static str, String)> {
 fn utilization(
     levels: &Levels,
     since_ns: i64,
-) -> impl Iterator<Item = (Vec<(&'static str, String)>, NumberDataPoint)> {
+) -> impl Iterator<Item = (Attributes, NumberDataPoint)> {
     let totals: BTreeMap<&Labels, &Point> = levels.series(Metric::DeviceTotal).collect();
     levels
         .series(Metric::DeviceUsed)

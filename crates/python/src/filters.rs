@@ -79,13 +79,8 @@ impl Wanted {
 
     pub(crate) fn run_attachments(&self) -> RunAttachmentFilter {
         RunAttachmentFilter {
-            run_id: self.text("run_id"),
-            session_id: self.text("session_id"),
-            job_id: self.text("job_id"),
-            rank: self.number("rank"),
+            run: self.runs(),
             kind: self.text("kind"),
-            source_namespace: self.text("source_namespace"),
-            source_ref: self.text("source_ref"),
         }
     }
 

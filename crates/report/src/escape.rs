@@ -2,6 +2,7 @@
 //! would move the cursor, change colours or reorder the line are replaced by visible escape codes.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Replaces control characters and characters that change the text direction by escape codes.
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
@@ -17,6 +18,11 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// The text of a path, harmless for a terminal.
+pub fn path_for_terminal(path: &Path) -> String {
+    for_terminal(&path.to_string_lossy()).into_owned()
 }
 
 /// Whether a character is a control character, an invisible character or one that changes the text

@@ -165,6 +165,17 @@ pub(crate) async fn reading<T: Send + 'static>(
     })
 }
 
+/// Like [`reading`], for functions that return `None` when what the request asks for does not exist;
+/// then the response has status 404.
+pub(crate) async fn found<T: Send + 'static>(
+    work: impl FnOnce() -> Option<T> + Send + 'static,
+) -> Result<T, Response> {
+    match reading(work).await? {
+        Some(found) => Ok(found),
+        None => Err(pages::not_found().await),
+    }
+}
+
 /// Renders a template as an HTTP response with an HTML page.
 pub(crate) fn rendered(template: &impl askama::Template) -> Response {
     match template.render() {

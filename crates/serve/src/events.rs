@@ -14,8 +14,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
 
-use crate::app::{App, reading};
-use crate::pages::not_found;
+use crate::app::{App, found};
 
 /// The largest number of event streams. Further streams are refused, because for each stream the
 /// server checks about twice a second whether files have changed.
@@ -35,19 +34,18 @@ pub(crate) async fn of_list(State(app): State<Arc<App>>) -> Response {
 }
 
 /// The event stream of a run: an event whenever its files have changed or its process has ended.
-pub(crate) async fn of_run(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
+pub(crate) async fn of_run(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+) -> Result<Response, Response> {
     let (own, wanted) = (Arc::clone(&app), id.clone());
-    match reading(move || own.entry(&wanted).is_some()).await {
-        Ok(true) => {}
-        Ok(false) => return not_found().await,
-        Err(failure) => return failure,
-    }
-    stream(app, move |app| {
+    found(move || own.entry(&wanted)).await?;
+    Ok(stream(app, move |app| {
         // The folders are searched again, because a new rank of the run writes to a new folder.
         app.runs.look();
         let entry = app.entry(&id)?;
         Some(entry.stamp.value.wrapping_add(u64::from(entry.is_running)))
-    })
+    }))
 }
 
 fn stream(app: Arc<App>, state: impl Fn(&App) -> Option<u64> + Clone + Send + 'static) -> Response {

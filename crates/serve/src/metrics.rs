@@ -39,7 +39,7 @@ pub(crate) struct Current(Mutex<Recordings>);
 
 /// Serves the metrics of all runs that are being recorded. Running recordings are found through the
 /// list of runs.
-pub(crate) async fn of_runs(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn of_runs(State(app): State<Arc<App>>) -> Result<Response, Response> {
     let made = reading(move || {
         let recordings = &mut *app.numbers.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut levels = Levels::default();
@@ -52,8 +52,6 @@ pub(crate) async fn of_runs(State(app): State<Arc<App>>) -> Response {
         }
         prometheus::render(&levels)
     });
-    match made.await {
-        Ok(text) => ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text).into_response(),
-        Err(failure) => failure,
-    }
+    let kind = [(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)];
+    Ok((kind, made.await?).into_response())
 }

@@ -31,6 +31,7 @@ mod serve;
 mod show;
 mod sink_flags;
 mod sources;
+mod subject;
 mod track;
 mod tui;
 mod validate;
@@ -47,6 +48,7 @@ pub(crate) use rank_filter::RankFilter;
 pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
+use crate::diagnose::Flavour;
 use crate::failure::AlreadyPrinted;
 use crate::{Dialect, Exit};
 
@@ -103,53 +105,50 @@ pub(crate) fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<Exit> {
     match dialect {
-        Dialect::Stormlog => {
-            let Some(stormlog) = parse::<Stormlog>(dialect, arguments, console)? else {
-                return Ok(Exit::Fine);
-            };
-            let Some(command) = stormlog.command else {
-                return without_command(console);
-            };
-            match command {
-                Command::Run(arguments) => run::run(&arguments, console),
-                Command::Track(arguments) => track::run(&arguments, console),
-                Command::Demo(arguments) => demo::run(&arguments, console),
-                Command::Show(arguments) => show::run(&arguments, console),
-                Command::Validate(arguments) => validate::run(&arguments, console),
-                Command::Convert(arguments) => convert::run(&arguments, console),
-                Command::Analyze(arguments) => analyze::run(&arguments, console),
-                Command::Diagnose(arguments) => diagnose::run(&arguments, console),
-                Command::Evidence(arguments) => evidence::run(&arguments, console),
-                Command::Compare(arguments) => compare::run(&arguments, console),
-                Command::Query(arguments) => query::run(arguments, console),
-                Command::Issues(arguments) => issues::run(arguments, console),
-                Command::Completions(arguments) => completions::run(&arguments, console),
-                Command::Plot(arguments) => plot::run(&arguments, console),
-                Command::Serve(arguments) => serve::run(&arguments, console),
-                Command::Pack(arguments) => pack::run(&arguments, console),
-                Command::Tui(arguments) => tui::run(arguments, console),
-                Command::Watch(arguments) => watch::run(&arguments, console),
-                Command::Lake(arguments) => lake::run(&arguments, console),
-            }
-        }
-        Dialect::Gpumemprof => {
-            match parse::<legacy::gpumemprof::Gpumemprof>(dialect, arguments, console)? {
-                Some(program) => legacy::gpumemprof::run(program, console),
-                None => Ok(Exit::Fine),
-            }
-        }
-        Dialect::Tfmemprof => {
-            match parse::<legacy::tfmemprof::Tfmemprof>(dialect, arguments, console)? {
-                Some(program) => legacy::tfmemprof::run(&program, console),
-                None => Ok(Exit::Fine),
-            }
-        }
-        Dialect::Jaxmemprof => {
-            match parse::<legacy::jaxmemprof::Jaxmemprof>(dialect, arguments, console)? {
-                Some(program) => legacy::jaxmemprof::run(&program, console),
-                None => Ok(Exit::Fine),
-            }
-        }
+        Dialect::Stormlog => parse_and_run(dialect, arguments, run_command, console),
+        Dialect::Gpumemprof => parse_and_run(dialect, arguments, legacy::gpumemprof::run, console),
+        Dialect::Tfmemprof => parse_and_run(dialect, arguments, legacy::tfmemprof::run, console),
+        Dialect::Jaxmemprof => parse_and_run(dialect, arguments, legacy::jaxmemprof::run, console),
+    }
+}
+
+/// Parses the arguments of a program and runs it, unless help or the version was printed.
+fn parse_and_run<P: Parser>(
+    dialect: Dialect,
+    arguments: Vec<OsString>,
+    run: fn(P, &mut Console<'_>) -> anyhow::Result<Exit>,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Exit> {
+    match parse(dialect, arguments, console)? {
+        Some(program) => run(program, console),
+        None => Ok(Exit::Fine),
+    }
+}
+
+fn run_command(stormlog: Stormlog, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let Some(command) = stormlog.command else {
+        return without_command(console);
+    };
+    match command {
+        Command::Run(arguments) => run::run(&arguments, console),
+        Command::Track(arguments) => track::run(&arguments, console),
+        Command::Demo(arguments) => demo::run(&arguments, console),
+        Command::Show(arguments) => show::run(&arguments, console),
+        Command::Validate(arguments) => validate::run(&arguments, console),
+        Command::Convert(arguments) => convert::run(&arguments, console),
+        Command::Analyze(arguments) => analyze::run(&arguments, console),
+        Command::Diagnose(arguments) => diagnose::run(Flavour::Stormlog, &arguments, console),
+        Command::Evidence(arguments) => evidence::run(&arguments, console),
+        Command::Compare(arguments) => compare::run(&arguments, console),
+        Command::Query(arguments) => query::run(arguments, console),
+        Command::Issues(arguments) => issues::run(arguments, console),
+        Command::Completions(arguments) => completions::run(&arguments, console),
+        Command::Plot(arguments) => plot::run(&arguments, console),
+        Command::Serve(arguments) => serve::run(&arguments, console),
+        Command::Pack(arguments) => pack::run(&arguments, console),
+        Command::Tui(arguments) => tui::run(arguments, console),
+        Command::Watch(arguments) => watch::run(&arguments, console),
+        Command::Lake(arguments) => lake::run(&arguments, console),
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use stormlog_capture::files::{directory_of, mode_of, remove_leftovers, replaceable};
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 
 /// Writes a file atomically like [`crate::write_whole`], but passes its content on while it is
 /// created: `write` writes it to the given file.
@@ -16,10 +16,7 @@ pub(crate) fn write_in_pieces(
     file: &Path,
     write: impl FnOnce(&mut BufWriter<&mut File>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let context = || {
-        let name = file.display().to_string();
-        format!("cannot write '{}'", for_terminal(&name))
-    };
+    let context = || format!("cannot write '{}'", path_for_terminal(file));
     let buffered = |file: &mut File| {
         let mut out = BufWriter::with_capacity(1 << 16, file);
         write(&mut out)?;

@@ -12,7 +12,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use stormlog_format::json::{JsonError, Layout, Writer, parse};
 
-use super::state::{StateError, States};
+use super::object::Issue;
+use super::state::{Decision, StateError, States};
 use crate::pack;
 use crate::regular_file;
 
@@ -113,6 +114,21 @@ pub fn change_states(
     replace(file, text.as_bytes()).map_err(failed)?;
     drop(lock);
     Ok(states)
+}
+
+/// Stores a decision about an issue in a sidecar, and records that all `issues` were seen.
+pub fn store_decision(
+    file: &Path,
+    issues: &[Issue],
+    issue: &Issue,
+    decision: &Decision,
+) -> Result<States, SidecarError> {
+    change_states(file, |states| {
+        for seen in issues {
+            states.remember(seen);
+        }
+        states.decide(issue, decision);
+    })
 }
 
 /// Takes the lock on the sidecar; waits while another process changes it. The lock is a separate

@@ -11,7 +11,7 @@ use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
 use super::payload::path_text;
-use super::runs::{IdentityIndex, RunContext};
+use super::runs::{IdentityIndex, RunContext, RunFilter};
 use super::sessions::SessionRow;
 
 /// An attachment of a run, as a row of a result.
@@ -49,26 +49,22 @@ pub struct RunAttachmentRow {
     reason = "each field is a flag of `stormlog query`, described in its help"
 )]
 pub struct RunAttachmentFilter {
-    pub run_id: Option<Text>,
-    pub session_id: Option<Text>,
-    pub job_id: Option<Text>,
-    pub rank: Option<i64>,
+    pub run: RunFilter,
     pub kind: Option<Text>,
-    pub source_namespace: Option<Text>,
-    pub source_ref: Option<Text>,
 }
 
 impl RunAttachmentFilter {
     fn accepts(&self, row: &RunAttachmentRow) -> bool {
         let same =
             |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
-        self.run_id.as_ref().is_none_or(|id| *id == row.run_id)
-            && same(&self.session_id, &row.session_id)
-            && same(&self.job_id, &row.job_id)
-            && self.rank.is_none_or(|rank| row.rank == Some(rank))
+        let run = &self.run;
+        run.run_id.as_ref().is_none_or(|id| *id == row.run_id)
+            && same(&run.session_id, &row.session_id)
+            && same(&run.job_id, &row.job_id)
+            && run.rank.is_none_or(|rank| row.rank == Some(rank))
             && self.kind.as_ref().is_none_or(|kind| *kind == row.kind)
-            && same(&self.source_namespace, &row.source_namespace)
-            && same(&self.source_ref, &row.source_ref)
+            && same(&run.source_namespace, &row.source_namespace)
+            && same(&run.source_ref, &row.source_ref)
     }
 }
 

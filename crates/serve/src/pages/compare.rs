@@ -14,8 +14,8 @@ use stormlog_report::compare::sections;
 use stormlog_report::{Alignment, comparison_json};
 
 use super::run::json;
-use super::{escaped, message, not_found};
-use crate::app::{App, reading, rendered};
+use super::{escaped, message};
+use crate::app::{App, found, rendered};
 use crate::runs::Entry;
 
 /// The limit for the growth of the peak that a comparison checks unless the reader enters another
@@ -103,48 +103,40 @@ struct Page {
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,
-) -> Response {
+) -> Result<Response, Response> {
     let mut wish = Wish::of(pairs);
     if wish.runs.len() != 2 {
         let text = "Mark two runs in the list, then press Compare.";
-        return message(
+        return Err(message(
             StatusCode::BAD_REQUEST,
             "Exactly two runs can be compared",
             text,
-        );
+        ));
     }
-    let found = reading(move || wish.entries(&app).map(|pair| (pair, wish))).await;
-    match found {
-        Ok(Some(((base, new), wish))) => rendered(&Page {
-            base,
-            new,
-            by_step: wish.alignment == Alignment::Step,
-            query: wish.query(),
-            peak_growth: wish.peak_growth,
-        }),
-        Ok(None) => not_found().await,
-        Err(failure) => failure,
-    }
+    let pair = found(move || wish.entries(&app).map(|pair| (pair, wish)));
+    let ((base, new), wish) = pair.await?;
+    Ok(rendered(&Page {
+        base,
+        new,
+        by_step: wish.alignment == Alignment::Step,
+        query: wish.query(),
+        peak_growth: wish.peak_growth,
+    }))
 }
 
 /// Serves the content of the comparison page as JSON: the chart's data, and the tables as HTML.
 pub(crate) async fn data(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,
-) -> Response {
+) -> Result<Response, Response> {
     let mut wish = Wish::of(pairs);
-    let made = reading(move || {
+    let made = found(move || {
         let (base, new) = wish.entries(&app)?;
         let state = base.stamp.value.rotate_left(1) ^ new.stamp.value;
         let key = format!("compare {}", wish.query());
         Some(app.kept_or(&key, state, || document(&app, &base, &new, &wish)))
     });
-    match made.await {
-        Ok(Some(Ok(text))) => json(text.as_ref().to_owned()),
-        Ok(Some(Err(error))) => json(serde_json::json!({ "error": error }).to_string()),
-        Ok(None) => not_found().await,
-        Err(failure) => failure,
-    }
+    Ok(json(made.await?))
 }
 
 fn document(app: &App, base: &Entry, new: &Entry, wish: &Wish) -> Result<String, String> {

@@ -10,8 +10,8 @@ use axum::extract::{Extension, Form, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use stormlog_analysis::issue::{
-    DecidedState, Decision, Issue, IssueFilter, change_states, read_states_of, severity_rank,
-    sidecar_of,
+    DecidedState, Decision, Issue, IssueFilter, read_states_of, severity_rank, sidecar_of,
+    store_decision,
 };
 use stormlog_analysis::query::Store;
 use stormlog_format::{Text, Value, counted};
@@ -128,11 +128,11 @@ struct Row {
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Extension(MayChange(may_change)): Extension<MayChange>,
-) -> Response {
+) -> Result<Response, Response> {
     let for_search = Arc::clone(&app);
     let filling = tokio::task::spawn_blocking(move || for_search.issues.fill(&for_search));
     let is_late = tokio::time::timeout(PATIENCE, filling).await.is_err();
-    let made = reading(move || {
+    reading(move || {
         let found = app.issues.get();
         let listing = app.runs.known();
         let now = app.machine.now_ns();
@@ -160,8 +160,8 @@ pub(crate) async fn page(
             may_change,
             is_waiting: is_late || found.at.is_none(),
         })
-    });
-    made.await.unwrap_or_else(IntoResponse::into_response)
+    })
+    .await
 }
 
 fn is_open(state: &str) -> bool {
@@ -213,7 +213,7 @@ fn row(issue: &Issue, listing: &Listing) -> Row {
 pub(crate) async fn decide(
     State(app): State<Arc<App>>,
     Form(pairs): Form<Vec<(String, String)>>,
-) -> Response {
+) -> Result<Response, Response> {
     let fields: HashMap<String, String> = pairs.into_iter().collect();
     let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
     let state = match field("state").as_str() {
@@ -222,7 +222,7 @@ pub(crate) async fn decide(
         "open" => DecidedState::Open,
         _ => {
             let text = "The state must be resolved, ignored or open.";
-            return message(StatusCode::BAD_REQUEST, "Unknown state", text);
+            return Err(message(StatusCode::BAD_REQUEST, "Unknown state", text));
         }
     };
     let reason: String = field("reason")
@@ -250,17 +250,11 @@ pub(crate) async fn decide(
             reason: (!reason.is_empty()).then(|| Text::from(reason)),
         };
         let file = sidecar_of(&app.runs.roots[index]);
-        let changed = change_states(&file, |states| {
-            for known in issues.iter() {
-                states.remember(known);
-            }
-            states.decide(issue, &decision);
-        });
+        let changed = store_decision(&file, issues, issue, &decision);
         changed.map(|_| ()).map_err(|error| error.to_string())
     });
-    match made.await {
-        Ok(Ok(())) => (StatusCode::SEE_OTHER, [(header::LOCATION, "/issues")]).into_response(),
-        Ok(Err(error)) => message(StatusCode::CONFLICT, "Nothing was changed", &error),
-        Err(failure) => failure,
+    match made.await? {
+        Ok(()) => Ok((StatusCode::SEE_OTHER, [(header::LOCATION, "/issues")]).into_response()),
+        Err(error) => Err(message(StatusCode::CONFLICT, "Nothing was changed", &error)),
     }
 }

@@ -18,9 +18,9 @@ use stormlog_report::{
     held_section, steps_section, time, to_svg,
 };
 
+use super::message;
 use super::words::{self, size};
-use super::{message, not_found};
-use crate::app::{App, reading, rendered};
+use crate::app::{App, found, rendered};
 use crate::runs::Entry;
 use crate::view::View;
 
@@ -39,22 +39,24 @@ struct Page {
 }
 
 /// Serves the page of a run without its data, which the script of the page requests.
-pub(crate) async fn page(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
-    let found = reading(move || app.entry(&id)).await;
-    match found {
-        Ok(Some(entry)) => rendered(&Page {
-            id: entry.id,
-            name: entry.name,
-        }),
-        Ok(None) => not_found().await,
-        Err(failure) => failure,
-    }
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+) -> Result<Response, Response> {
+    let entry = found(move || app.entry(&id)).await?;
+    Ok(rendered(&Page {
+        id: entry.id,
+        name: entry.name,
+    }))
 }
 
 /// Serves the content of the page of a run as JSON: the data of the chart, and the sections around
 /// it as HTML.
-pub(crate) async fn data(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
-    let made = reading(move || {
+pub(crate) async fn data(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+) -> Result<Response, Response> {
+    let made = found(move || {
         let entry = app.entry(&id)?;
         let state = entry.stamp.value.wrapping_add(u64::from(entry.is_running));
         Some(app.kept_or(&format!("run {id}"), state, || {
@@ -62,18 +64,15 @@ pub(crate) async fn data(State(app): State<Arc<App>>, Path(id): Path<String>) ->
             document(&entry, &view)
         }))
     });
-    match made.await {
-        Ok(Some(Ok(text))) => json(text.as_ref().to_owned()),
-        Ok(Some(Err(error))) => {
-            let text = serde_json::json!({ "error": error }).to_string();
-            json(text)
-        }
-        Ok(None) => not_found().await,
-        Err(failure) => failure,
-    }
+    Ok(json(made.await?))
 }
 
-pub(super) fn json(text: String) -> Response {
+/// A response with the JSON data of a page, or with an object that contains only the error.
+pub(super) fn json(data: Result<Arc<str>, String>) -> Response {
+    let text = match data {
+        Ok(text) => text.as_ref().to_owned(),
+        Err(error) => serde_json::json!({ "error": error }).to_string(),
+    };
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
@@ -186,6 +185,10 @@ fn head(view: &View) -> Head {
 
 fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
     let start = view.run.span_ns().map(|span| span.0);
+    let since_start = |at: Option<i64>| {
+        let offset_ns = at?.saturating_sub(start?).max(0);
+        Some(human_duration(offset_ns))
+    };
     let findings = view
         .diagnosis
         .findings()
@@ -193,12 +196,8 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
         .map(|finding| Finding {
             severity: finding.severity.as_str(),
             kind: finding.kind.as_str(),
-            onset: match (finding.onset_ns, start) {
-                (Some(at), Some(start)) => {
-                    format!("since {}", human_duration(at.saturating_sub(start).max(0)))
-                }
-                _ => String::new(),
-            },
+            onset: since_start(finding.onset_ns)
+                .map_or(String::new(), |offset| format!("since {offset}")),
             explanation: finding.explanation.clone(),
             cause: cause_lines(finding),
             advice: finding.advice.clone(),
@@ -220,12 +219,8 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
                 role: one.role.as_str(),
                 peak: size(peak),
                 last: size(one.t_ns.len().checked_sub(1).map(total)),
-                exited: match (one.exited_ns, start) {
-                    (Some(at), Some(start)) => {
-                        format!("after {}", human_duration(at.saturating_sub(start).max(0)))
-                    }
-                    _ => "no".to_owned(),
-                },
+                exited: since_start(one.exited_ns)
+                    .map_or("no".to_owned(), |offset| format!("after {offset}")),
             };
             (peak, row)
         })
@@ -376,8 +371,11 @@ fn is_snapshot(file: &FilePath) -> bool {
 }
 
 /// Serves the timeline of a run as an SVG picture, for browsers that run no scripts.
-pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
-    let made = reading(move || {
+pub(crate) async fn picture(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+) -> Result<Response, Response> {
+    let made = found(move || {
         let entry = app.entry(&id)?;
         Some(
             app.kept_or(&format!("picture {id}"), entry.stamp.value, || {
@@ -393,15 +391,10 @@ pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>)
             }),
         )
     });
-    match made.await {
-        Ok(Some(Ok(svg))) => {
-            let kind = [(header::CONTENT_TYPE, "image/svg+xml")];
-            (kind, svg.as_ref().to_owned()).into_response()
-        }
-        Ok(Some(Err(error))) => message(StatusCode::NOT_FOUND, "No picture", &error),
-        Ok(None) => not_found().await,
-        Err(failure) => failure,
-    }
+    let svg = made.await?;
+    let svg = svg.map_err(|error| message(StatusCode::NOT_FOUND, "No picture", &error))?;
+    let kind = [(header::CONTENT_TYPE, "image/svg+xml")];
+    Ok((kind, svg.as_ref().to_owned()).into_response())
 }
 
 /// Serves a page that shows one of the run's snapshots of PyTorch's allocator; `number` is its
@@ -409,33 +402,28 @@ pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>)
 pub(crate) async fn snapshot(
     State(app): State<Arc<App>>,
     Path((id, number)): Path<(String, usize)>,
-) -> Response {
-    let made = reading(move || {
+) -> Result<Response, Response> {
+    let made = found(move || {
         let entry = app.entry(&id)?;
         let view = app.load(&entry).ok()?;
         let file = snapshots(&view).into_iter().nth(number)?;
         Some(snapshot_page(&file))
     });
-    match made.await {
-        Ok(Some(Ok(page))) => {
-            // The page is made for files (`stormlog plot`) and has an inline script and an inline
-            // style, which the server's content security policy would forbid. The page contains a
-            // policy of its own, which allows its script and style by their hashes; this policy is
-            // sent as a header.
-            let policy = policy_in(&page).unwrap_or("default-src 'none'".to_owned());
-            let headers = [
-                (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
-                (
-                    header::CONTENT_SECURITY_POLICY,
-                    policy + "; frame-ancestors 'none'",
-                ),
-            ];
-            (headers, page).into_response()
-        }
-        Ok(Some(Err(error))) => message(StatusCode::UNPROCESSABLE_ENTITY, "Snapshot", &error),
-        Ok(None) => not_found().await,
-        Err(failure) => failure,
-    }
+    let page = made.await?;
+    let page =
+        page.map_err(|error| message(StatusCode::UNPROCESSABLE_ENTITY, "Snapshot", &error))?;
+    // The page is made for files (`stormlog plot`) and has an inline script and an inline style,
+    // which the server's content security policy would forbid. The page contains a policy of its
+    // own, which allows its script and style by their hashes; this policy is sent as a header.
+    let policy = policy_in(&page).unwrap_or("default-src 'none'".to_owned());
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            policy + "; frame-ancestors 'none'",
+        ),
+    ];
+    Ok((headers, page).into_response())
 }
 
 fn snapshot_page(file: &FilePath) -> Result<String, String> {

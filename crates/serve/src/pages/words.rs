@@ -1,8 +1,6 @@
 //! Texts and small drawings that several pages use: sizes, how a run ended, and the
 //! small memory curve of a run.
 
-use std::fmt::Write as _;
-
 use stormlog_analysis::timeline::End;
 use stormlog_report::bytes;
 
@@ -58,30 +56,26 @@ pub(super) fn sparkline(digest: &Digest) -> String {
         digest.curve.len().max(2) as f64 - 1.0,
     );
     let y = |value: i64| HEIGHT - value as f64 / top * (HEIGHT - 2.0);
-    let (mut line, mut area) = (String::new(), String::new());
-    let mut before: Option<f64> = None;
-    for (index, value) in digest.curve.iter().enumerate() {
-        let Some(value) = *value else { continue };
-        let x = index as f64 / points * WIDTH;
-        let command = if before.is_none() { 'M' } else { 'L' };
-        let _ = write!(line, "{command}{x:.1} {:.1}", y(value));
-        if before.is_none() {
-            let _ = write!(area, "M{x:.1} {HEIGHT}");
-        }
-        let _ = write!(area, "L{x:.1} {:.1}", y(value));
-        before = Some(x);
-    }
-    let Some(last) = before else {
+    let curve = digest.curve.iter().enumerate();
+    let known: Vec<(f64, f64)> = curve
+        .filter_map(|(index, value)| Some((index as f64 / points * WIDTH, y((*value)?))))
+        .collect();
+    let (Some((first, _)), Some((last, _))) = (known.first(), known.last()) else {
         return String::new();
     };
-    let _ = write!(area, "L{last:.1} {HEIGHT}Z");
+    let line: Vec<String> = known
+        .iter()
+        .map(|(x, y)| format!("{x:.1} {y:.1}"))
+        .collect();
+    let line = line.join("L");
     let bound = limit.map_or_else(String::new, |limit| {
         let y = y(limit);
         format!("<line class=\"limit\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>")
     });
     format!(
         "<svg class=\"spark\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-         <path class=\"area\" d=\"{area}\"/><path class=\"line\" d=\"{line}\"/>{bound}</svg>"
+         <path class=\"area\" d=\"M{first:.1} {HEIGHT}L{line}L{last:.1} {HEIGHT}Z\"/>\
+         <path class=\"line\" d=\"M{line}\"/>{bound}</svg>"
     )
 }
 

@@ -17,7 +17,7 @@ use stormlog_report::escape::for_terminal;
 use stormlog_report::markdown::escaped;
 
 use super::pictures;
-use super::run_files::{self, RunFiles};
+use super::run_files;
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
@@ -138,11 +138,9 @@ pub(crate) fn positive_hours(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let mut loaded = RunFiles {
-        paths: &arguments.paths,
-        skip_damaged: arguments.skip_damaged,
-    }
-    .load(console)?;
+    let gathered = run_files::load(&arguments.paths, arguments.skip_damaged, console)?;
+    run_files::warn_of_gathered(&gathered, console)?;
+    let mut loaded = gathered.loaded;
     if arguments.fail_on.is_some() {
         saw_events(&loaded)?;
     }

@@ -6,28 +6,45 @@ use std::path::Path;
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::pack::{PackError, shown};
 use stormlog_analysis::{Damage, LoadError};
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// The largest number of damaged parts of artifacts that are listed; damaged parts beyond this
-/// limit are only counted.
+/// The largest number of warnings of one kind that are printed; of further warnings only the number
+/// is printed.
 const LISTED: usize = 10;
+
+/// Prints the first of some warnings. `what` names the warnings in the line that counts the others.
+pub(crate) fn warn_of_first(
+    warnings: impl ExactSizeIterator<Item = String>,
+    what: &str,
+    console: &mut Console<'_>,
+) -> std::io::Result<()> {
+    let more = warnings.len().saturating_sub(LISTED);
+    for warning in warnings.take(LISTED) {
+        writeln!(console.err, "warning: {}", for_terminal(&warning))?;
+    }
+    if more > 0 {
+        writeln!(console.err, "warning: {more} more {what} are not listed")?;
+    }
+    Ok(())
+}
 
 /// Prints a warning about each part of an artifact (a file of a recording) that could not be read.
 pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> std::io::Result<()> {
-    for place in damage.iter().take(LISTED) {
-        writeln!(console.err, "warning: {}", for_terminal(&place.to_string()))?;
+    let places = damage.iter().map(ToString::to_string);
+    warn_of_first(places, "damaged places", console)
+}
+
+/// The first three of some names, and how many more there are.
+pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
+    let more = names.len().saturating_sub(3);
+    let shown: Vec<_> = names.take(3).map(|name| for_terminal(name)).collect();
+    match more {
+        0 => shown.join(", "),
+        _ => format!("{} and {more} more", shown.join(", ")),
     }
-    if damage.len() > LISTED {
-        writeln!(
-            console.err,
-            "warning: {more} more damaged places are not listed",
-            more = damage.len() - LISTED
-        )?;
-    }
-    Ok(())
 }
 
 /// Describes why an artifact cannot be loaded, in which file and at which line or event, and what
@@ -66,13 +83,13 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         .place()
         .map(|place| format!(", {place}"))
         .unwrap_or_default();
-    let file = shown(error.file().unwrap_or(path)).display().to_string();
-    let context = format!("cannot read '{}'{place}", for_terminal(&file));
+    let file = path_for_terminal(&shown(error.file().unwrap_or(path)));
     // The error message quotes text from the artifact, which may contain control characters, so it
     // is escaped.
-    let message = error.reason();
+    let reason = error.reason();
+    let reason = for_terminal(&reason);
     hinted(
-        anyhow::anyhow!("{context}: {}", for_terminal(&message)),
+        anyhow::anyhow!("cannot read '{file}'{place}: {reason}"),
         hint,
     )
 }

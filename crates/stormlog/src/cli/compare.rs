@@ -7,20 +7,18 @@ use stormlog_analysis::compare::{
     FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, StepLimit, baseline_text, compare,
     read_side,
 };
-use stormlog_analysis::{LoadOptions, OnError};
 use stormlog_report::compare::{Document, to_github, to_markdown, to_text, unjudged_gates};
 use stormlog_report::document::pretty;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use super::analyze::positive_hours;
-use super::artifact::{load_failure, warn_of_damage};
+use super::artifact::load_failure;
 use super::list_format::ListFormat;
-use super::named_values::named;
-use super::run_files::{warn_of_skipped, write_whole};
+use super::named_values::{described, named};
+use super::run_files::{loading, warn_of_gathered, write_whole};
 use crate::Exit;
 use crate::console::Console;
-use crate::failure::{AlreadyPrinted, hinted};
-use crate::progress::Progress;
+use crate::failure::hinted;
 
 /// Compare the memory of two runs, and fail a build when it increased
 ///
@@ -58,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIMIT")]
     max_gap_growth: Option<GrowthLimit>,
     /// Fail on findings that BASE does not have, or on any metric that increased
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = named(FAIL_ON, FailOn::parse))]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = named(described(FAIL_ON), FailOn::parse))]
     fail_on: Vec<FailOn>,
     /// Save NEW as a baseline, unless a gate fails; without NEW, save BASE
     #[arg(long, value_name = "FILE")]
@@ -117,11 +115,12 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         ListFormat::Github => to_github(&comparison),
     };
     let unjudged = unjudged_gates(&comparison);
-    console.decided = Some(match (comparison.failed(), unjudged.is_empty()) {
+    let exit = match (comparison.failed(), unjudged.is_empty()) {
         (true, _) => Exit::Risk,
         (false, true) => Exit::Fine,
         (false, false) => Exit::Failure,
-    });
+    };
+    console.decided = Some(exit);
     super::analyze::write(arguments.output.as_deref(), &text, console)?;
     for line in &unjudged {
         writeln!(console.err, "error: {}", for_terminal(line))?;
@@ -130,19 +129,14 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         if comparison.passed() {
             save(file, &comparison.new, console)?;
         } else {
-            let file = file.display().to_string();
             writeln!(
                 console.err,
                 "warning: the baseline '{}' is not written, because a gate failed",
-                for_terminal(&file)
+                path_for_terminal(file)
             )?;
         }
     }
-    match (comparison.failed(), unjudged.is_empty()) {
-        (true, _) => Ok(Exit::Risk),
-        (false, true) => Ok(Exit::Fine),
-        (false, false) => Err(AlreadyPrinted.into()),
-    }
+    Ok(exit)
 }
 
 /// Saves a run as a baseline file for later comparisons, when only one run was given.
@@ -174,8 +168,8 @@ fn save(file: &Path, side: &Side, console: &mut Console<'_>) -> anyhow::Result<(
         ));
     }
     write_whole(file, baseline_text(side).as_bytes())?;
-    let file = file.display().to_string();
-    writeln!(console.err, "baseline saved to '{}'", for_terminal(&file))?;
+    let file = path_for_terminal(file);
+    writeln!(console.err, "baseline saved to '{file}'")?;
     Ok(())
 }
 
@@ -186,25 +180,16 @@ fn read(
     console: &mut Console<'_>,
 ) -> anyhow::Result<Side> {
     let skips = arguments.skip_damaged;
-    let progress = Progress::through([path], console.err_is_terminal);
-    let advance = |bytes| progress.advance(bytes);
-    let options = LoadOptions {
-        on_error: if skips { OnError::Skip } else { OnError::Raise },
-        progress: &advance,
-        ..LoadOptions::default()
-    };
     let choice = AnalyzeOptions {
         session_id: session_id.cloned(),
         rank: arguments.rank,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    let outcome = read_side(path, &choice, &options);
-    drop(progress);
-    let (side, gathered) = outcome.map_err(|error| failure(error, skips))?;
-    for loaded in &gathered.loaded {
-        warn_of_damage(&loaded.damage, console)?;
-    }
-    warn_of_skipped(&gathered.skipped, console)?;
+    let (side, gathered) = loading([path], skips, console, |options| {
+        read_side(path, &choice, options)
+    })
+    .map_err(|error| failure(error, skips))?;
+    warn_of_gathered(&gathered, console)?;
     Ok(side)
 }
 

@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use clap::ValueEnum;
 use stormlog_analysis::compression::{Compression, without_suffix};
 use stormlog_analysis::{Damage, LoadOptions, OnError, find_artifacts, stream_events};
+use stormlog_capture::files::directory_of;
 use stormlog_format::counted;
 
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 
 use super::artifact::{load_failure, warn_of_damage};
 use crate::Exit;
@@ -59,8 +61,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     warn_of_damage(&converted.damage, console)?;
     if arguments.output.as_os_str() != "-" {
         let events = counted(converted.events, "event");
-        let output = arguments.output.to_string_lossy();
-        writeln!(console.err, "wrote {events} to '{}'", for_terminal(&output))?;
+        let output = path_for_terminal(&arguments.output);
+        writeln!(console.err, "wrote {events} to '{output}'")?;
     }
     Ok(Exit::Fine)
 }
@@ -78,15 +80,13 @@ fn format_of(arguments: &Arguments) -> anyhow::Result<EventFormat> {
     }
     let name = arguments.output.to_string_lossy().to_lowercase();
     let plain = without_suffix(&name).unwrap_or(&name);
-    match plain.rsplit_once('.') {
-        Some((_, "json")) => Ok(EventFormat::Json),
-        Some((_, "jsonl")) => Ok(EventFormat::Jsonl),
-        Some((_, "csv")) => Ok(EventFormat::Csv),
-        _ => Err(hinted(
+    let ending = plain.rsplit_once('.').map_or("", |(_, ending)| ending);
+    EventFormat::from_str(ending, false).map_err(|_| {
+        hinted(
             anyhow!("unknown output format for '{}'", arguments.output.display()),
             "use a name that ends in .json, .jsonl or .csv, or give '--to'",
-        )),
-    }
+        )
+    })
 }
 
 fn convert_to_file(
@@ -99,10 +99,7 @@ fn convert_to_file(
         let error = anyhow!("'{}' already exists", output.display());
         return Err(hinted(error, "give '--force' to replace it"));
     }
-    let directory = match output.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = directory_of(output);
     if !directory.is_dir() {
         let error = anyhow!("'{}' is not a folder", directory.display());
         let error = error.context(format!("cannot write '{}'", output.display()));

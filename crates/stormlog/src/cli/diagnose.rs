@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use stormlog_analysis::detect::Finding;
-use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::redact::redacted_words;
 use stormlog_format::{Map, names, parse_bytes, whole};
 use stormlog_report::analyze::Verdict;
@@ -18,11 +17,13 @@ use stormlog_report::escape::for_terminal;
 use super::analyze::positive_hours;
 use super::integrations::Integrations;
 use super::native_history::NativeHistory;
+use super::subject::{Source, Subject};
+use super::watch::is_alive;
 use crate::Exit;
 use crate::console::Console;
 use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Summary, Target, Watch, environment, watch};
 use crate::failure::hinted;
-use crate::recording::{gpu_collectors, seconds};
+use crate::recording::seconds;
 use crate::services::Finished;
 
 /// Record a process, a command or a GPU for a while and report memory risks
@@ -87,51 +88,34 @@ pub(crate) struct Common {
     integrations: Integrations,
 }
 
-pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let device = match arguments.device {
-        Some(device) => Device::Number(device),
-        None => Device::Any,
-    };
+/// Runs `stormlog diagnose`, or `gpumemprof diagnose`, which has the same flags.
+pub(crate) fn run(
+    flavour: Flavour,
+    arguments: &Arguments,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Exit> {
+    let subject = Subject::of_gpu(arguments.device);
     let history = Some(arguments.native_history);
-    diagnose(
-        Flavour::Stormlog,
-        &arguments.common,
-        device,
-        history,
-        console,
-    )
+    diagnose(flavour, &arguments.common, subject, history, console)
 }
 
-/// Which GPU to diagnose when neither a command nor a process is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Device {
-    /// The first GPU; on a machine without GPUs, the process of the `diagnose` command.
-    Any,
-    /// The GPU with this index; if the machine has no such GPU, the command fails.
-    Number(u32),
-    /// The GPU with this index; on a machine without GPUs, the process of the `diagnose` command.
-    Preferred(u32),
-    /// No GPU; the process of the `diagnose` command is diagnosed.
-    Cpu,
-}
-
-/// Records a GPU, a process or a command, writes a bundle with the diagnosis, and prints the
-/// result.
+/// Records a command, a process or the subject, writes a bundle with the diagnosis, and prints the
+/// result. The subject is recorded when neither a command nor a process is given.
 pub(crate) fn diagnose(
     flavour: Flavour,
     common: &Common,
-    device: Device,
+    subject: Subject,
     native_history: Option<NativeHistory>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Exit> {
     common.integrations.check(console)?;
     let (duration, interval) = common.times()?;
-    let target = common.target(device)?;
+    let target = common.target(subject)?;
     let native_history = match native_history {
         Some(asked) => asked.entries(&target)?,
         None => None,
     };
-    if matches!(target, Target::Own) && !matches!(device, Device::Cpu) {
+    if matches!(target, Target::Own) && subject != Subject::Process {
         writeln!(
             console.err,
             "note: no GPU found and no process given; diagnosing only the process of this command; \
@@ -194,29 +178,26 @@ impl Common {
         ))
     }
 
-    fn target(&self, device: Device) -> anyhow::Result<Target> {
+    fn target(&self, subject: Subject) -> anyhow::Result<Target> {
         if !self.command.is_empty() {
             return Ok(Target::Command(self.command.clone()));
         }
         if let Some(pid) = self.pid {
-            if !std::path::Path::new("/proc").join(pid.to_string()).exists() {
+            if !is_alive(pid) {
                 anyhow::bail!("process {pid} not found");
             }
             return Ok(Target::Process(pid));
         }
-        let wanted = match device {
-            Device::Cpu => return Ok(Target::Own),
-            Device::Any => 0,
-            Device::Number(index) | Device::Preferred(index) => index,
-        };
-        match gpu_collectors(&[wanted], Share::NotRecorded) {
-            Ok(_) => Ok(Target::Gpu(wanted)),
-            Err(reason) if matches!(device, Device::Number(_)) => Err(hinted(
-                anyhow::anyhow!("{reason}"),
+        let (_, source) = subject.collectors().map_err(|reason| {
+            hinted(
+                anyhow::Error::msg(reason),
                 "diagnose a process with '--pid', or a command after '--'",
-            )),
-            Err(_) => Ok(Target::Own),
-        }
+            )
+        })?;
+        Ok(match source {
+            Source::Gpu(index) => Target::Gpu(index),
+            Source::Process => Target::Own,
+        })
     }
 }
 

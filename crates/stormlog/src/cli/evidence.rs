@@ -21,7 +21,7 @@ use stormlog_analysis::{read_manifest, sinks_of_run};
 use stormlog_format::json::parse;
 use stormlog_format::{Map, SessionStatus, SinkNames, Value, counted, session_sources};
 use stormlog_report::bytes;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use crate::Exit;
 use crate::console::Console;
@@ -253,9 +253,9 @@ fn print_json(asked: &[AskedSink], console: &mut Console<'_>) -> anyhow::Result<
 
 fn print_text(asked: &[AskedSink], console: &mut Console<'_>) -> anyhow::Result<()> {
     for one in asked {
-        let directory = one.directory.to_string_lossy();
         let Some(answer) = &one.answer else {
-            writeln!(console.out, "{}: no answer", for_terminal(&directory))?;
+            let directory = path_for_terminal(&one.directory);
+            writeln!(console.out, "{directory}: no answer")?;
             continue;
         };
         for line in lines(answer) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use stormlog_export::otlp::metrics_address;
 use stormlog_export::{Address, AlertFormat};
 
+use super::named_values::named;
 use crate::failure::hinted;
 use crate::online::{Alerts, Otlp, Targets};
 use crate::recording::positive_seconds;
@@ -26,8 +27,13 @@ pub(crate) struct ExportFlags {
     )]
     alert: Option<String>,
     /// Form of alerts [default: slack for hooks.slack.com, else json]
-    #[arg(long, value_name = "FORMAT", requires = "alert")]
-    alert_format: Option<AlertFormatFlag>,
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "alert",
+        value_parser = named(AlertFormat::ALL.map(AlertFormat::as_str), AlertFormat::parse)
+    )]
+    alert_format: Option<AlertFormat>,
     /// Send no alert about the first seconds of a run, in which memory grows anyway
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = positive_seconds)]
     alert_after: Duration,
@@ -48,24 +54,13 @@ pub(crate) struct ExportFlags {
     metrics_interval: Duration,
 }
 
-/// The format of an alert. The values of this flag have no help texts of their own, so that the
-/// help stays short.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum AlertFormatFlag {
-    Json,
-    Slack,
-}
-
 impl ExportFlags {
     /// Where alerts and metrics are sent according to the flags; fails if a URL is invalid.
     pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
         let alerts = self.alert.as_deref().map(|url| {
             let address = address("--alert", url)?;
-            let format = match self.alert_format {
-                Some(AlertFormatFlag::Json) => AlertFormat::Json,
-                Some(AlertFormatFlag::Slack) => AlertFormat::Slack,
-                None => AlertFormat::of(&address),
-            };
+            let by_address = || AlertFormat::of(&address);
+            let format = self.alert_format.unwrap_or_else(by_address);
             anyhow::Ok(Alerts { address, format })
         });
         let otlp = self.otlp.as_deref().map(|url| match url {

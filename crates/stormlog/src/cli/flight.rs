@@ -13,7 +13,9 @@ use stormlog_capture::oom::{self, Dump, Retention};
 use stormlog_capture::record::Recorder;
 use stormlog_format::classify::{ExceptionFacts, legacy_oom_reason, oom_reason};
 use stormlog_format::{Map, Text, Value};
+use stormlog_report::escape::path_for_terminal;
 
+use crate::console::Console;
 use crate::watched::Exception;
 
 /// Flags for the bundles of out-of-memory errors.
@@ -65,10 +67,33 @@ impl FlightFlags {
     /// in each bundle. `command` is stored as the context in bundles about an error that ended the
     /// recording itself.
     pub(crate) fn recorder(&self, backend: &str, command: &'static str) -> Option<FlightRecorder> {
-        let roots = Roots::default();
         self.oom_flight_recorder
-            .then(|| FlightRecorder::new(self, backend, command, roots))
+            .then(|| self.recorder_in(Roots::default(), backend, command))
     }
+
+    fn recorder_in(&self, roots: Roots, backend: &str, command: &'static str) -> FlightRecorder {
+        let retention = Retention {
+            max_dumps: self.oom_max_dumps,
+            max_total_mb: self.oom_max_total_mb,
+        };
+        let root = self.oom_dump_dir.clone();
+        FlightRecorder::new(root, retention, roots, backend, command)
+    }
+}
+
+/// Prints the folder of a bundle, if one was written.
+pub(crate) fn print_bundle(
+    bundle: Option<PathBuf>,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    if let Some(bundle) = bundle {
+        writeln!(
+            console.out,
+            "OOM flight recorder dump saved to: {}",
+            path_for_terminal(&bundle)
+        )?;
+    }
+    Ok(())
 }
 
 /// Writes a bundle (a folder with the last events and facts about the machine) each time memory
@@ -89,18 +114,8 @@ impl FlightRecorder {
     /// Creates a flight recorder for the host memory of a program under `stormlog run`, whose
     /// recording is in the folder `run`.
     pub(crate) fn of_host(run: &Path, retention: Retention) -> Self {
-        let roots = Roots::default();
-        Self {
-            root: run.join(BUNDLES),
-            retention,
-            backend: "cpu".into(),
-            command: "stormlog run",
-            kills: 0,
-            group: MemoryGroup::of_process(&roots, None),
-            roots,
-            written: 0,
-            last: None,
-        }
+        let root = run.join(BUNDLES);
+        Self::new(root, retention, Roots::default(), "cpu", "stormlog run")
     }
 
     /// Writes a bundle when the exception that ended a process is an out-of-memory error.
@@ -120,14 +135,17 @@ impl FlightRecorder {
         )
     }
 
-    fn new(flags: &FlightFlags, backend: &str, command: &'static str, roots: Roots) -> Self {
+    fn new(
+        root: PathBuf,
+        retention: Retention,
+        roots: Roots,
+        backend: &str,
+        command: &'static str,
+    ) -> Self {
         let group = MemoryGroup::of_process(&roots, None);
         Self {
-            root: flags.oom_dump_dir.clone(),
-            retention: Retention {
-                max_dumps: flags.oom_max_dumps,
-                max_total_mb: flags.oom_max_total_mb,
-            },
+            root,
+            retention,
             backend: backend.into(),
             command,
             kills: group.as_ref().and_then(MemoryGroup::oom_kills).unwrap_or(0),
@@ -385,7 +403,7 @@ mod tests {
         write(&roots.sys, events, "oom 1\noom_kill 1\n");
         let flags = flags(folder.path());
         let recorder = recorder(&flags);
-        let mut flight = FlightRecorder::new(&flags, "cpu", "test", roots.clone());
+        let mut flight = flags.recorder_in(roots.clone(), "cpu", "test");
         assert_eq!(flight.look(&recorder).unwrap(), None);
         write(&roots.sys, events, "oom 3\noom_kill 3\n");
         let first = flight.look(&recorder).unwrap().unwrap();

@@ -133,12 +133,10 @@ impl Integrations {
         console: &mut Console<'_>,
     ) -> anyhow::Result<()> {
         let requests = self.requests();
-        let finished = if requests.is_empty() {
-            None
-        } else {
-            finished()
-        };
-        let Some(finished) = finished else {
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let Some(finished) = finished() else {
             return Ok(());
         };
         // The output of the command is flushed before a service is called, because the service may

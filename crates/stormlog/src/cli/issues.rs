@@ -11,18 +11,20 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use stormlog_analysis::issue::fingerprint::{ISSUE_STATES, issue_kinds_with_findings};
 use stormlog_analysis::issue::{
-    Issue, IssueFilter, SidecarError, States, change_states, read_states, read_states_of,
-    severity_rank, sidecar_of,
+    DecidedState, Issue, IssueFilter, SidecarError, States, change_states, read_states,
+    read_states_of, severity_rank, sidecar_of,
 };
 use stormlog_analysis::query::Store;
+use stormlog_format::classify::Severity;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::document::pretty;
 use stormlog_report::issues as render;
 
 use super::list_format::ListFormat;
+use super::named_values::named;
 use super::sources::{Sources, warn};
 use crate::Exit;
 use crate::console::Console;
@@ -50,9 +52,17 @@ pub(crate) struct Arguments {
 enum Action {
     List(List),
     Show(show::Arguments),
-    Resolve(settle::Resolve),
+    /// Mark an issue as fixed; when it is seen again, it is regressed
+    #[command(after_help = "Examples:
+  stormlog issues resolve 876c8d runs/ --reason 'batch size halved'
+  stormlog issues resolve 876c8d runs/ --by ana")]
+    Resolve(settle::Settle),
     Ignore(settle::Ignore),
-    Reopen(settle::Reopen),
+    /// Mark a resolved or ignored issue as open again
+    #[command(after_help = "Examples:
+  stormlog issues reopen 876c8d runs/
+  stormlog issues reopen 876c8d runs/ --reason 'only hidden by the smaller batch'")]
+    Reopen(settle::Settle),
     Diff(diff::Arguments),
     Check(gate::Arguments),
 }
@@ -75,7 +85,7 @@ struct List {
     #[arg(long, value_parser = ISSUE_STATES)]
     state: Option<String>,
     /// Only with at least this severity
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = named(Severity::ALL.map(Severity::as_str), Severity::parse))]
     min_severity: Option<Severity>,
     /// Only seen in this session
     #[arg(long, alias = "session")]
@@ -116,18 +126,9 @@ impl Form {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Severity {
-    Info,
-    Warning,
-    Critical,
-}
-
-impl Severity {
-    fn admits(self, issue: &Issue) -> bool {
-        // `severity_rank` returns 0 for the worst severity and 2 for the lowest.
-        severity_rank(&issue.severity) <= 2 - self as u8
-    }
+fn is_at_least(issue: &Issue, least: Severity) -> bool {
+    // The rank of the worst severity is 0.
+    severity_rank(&issue.severity) <= severity_rank(&least.as_str().into())
 }
 
 /// Runs the subcommand of `stormlog issues` that the user gave, such as `list` or `resolve`.
@@ -135,9 +136,9 @@ pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Re
     match arguments.action {
         Action::List(arguments) => list(arguments, console),
         Action::Show(arguments) => show::run(&arguments, console),
-        Action::Resolve(arguments) => settle::resolve(arguments, console),
+        Action::Resolve(arguments) => settle::settle(arguments, DecidedState::Resolved, console),
         Action::Ignore(arguments) => settle::ignore(arguments, console),
-        Action::Reopen(arguments) => settle::reopen(arguments, console),
+        Action::Reopen(arguments) => settle::settle(arguments, DecidedState::Open, console),
         Action::Diff(arguments) => diff::run(&arguments, console),
         Action::Check(arguments) => gate::run(&arguments, console),
     }
@@ -193,7 +194,9 @@ impl ArtifactSet {
             Ok(states) => (states.unwrap_or_default(), None),
             Err(error) => (States::default(), Some(error)),
         };
-        let issues = derive(&store, &states);
+        let mut issues = store.issues_with_findings(&IssueFilter::default(), &HashMap::new());
+        // The states depend on the time, because an issue may be ignored only until a date.
+        states.apply(&mut issues, now_ns());
         warn(&store, console)?;
         Ok(Found {
             store,
@@ -253,10 +256,7 @@ impl Found {
     /// Returns an error when the states of the issues could not be read; called after the issues
     /// were printed.
     fn finish(self) -> anyhow::Result<Exit> {
-        match self.damaged {
-            None => Ok(Exit::Fine),
-            Some(error) => Err(damaged_sidecar(error)),
-        }
+        self.sound().map(|_| Exit::Fine)
     }
 }
 
@@ -266,15 +266,6 @@ fn damaged_sidecar(error: SidecarError) -> anyhow::Error {
         "'stormlog issues list' still lists the issues, but not their states; repair the file or \
          move it away",
     )
-}
-
-/// Finds the issues of the artifacts, with their states at the current time (an issue may be
-/// ignored only until a date).
-fn derive(store: &Store, states: &States) -> Vec<Issue> {
-    let filter = IssueFilter::default();
-    let mut issues = store.issues_with_findings(&filter, &HashMap::new());
-    states.apply(&mut issues, now_ns());
-    issues
 }
 
 fn list(arguments: List, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -291,7 +282,7 @@ fn list(arguments: List, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let is_wanted = |issue: &&Issue| {
         let bad_enough = arguments
             .min_severity
-            .is_none_or(|least| least.admits(issue));
+            .is_none_or(|least| is_at_least(issue, least));
         filter.accepts(issue) && bad_enough
     };
     let wanted: Vec<Issue> = found.issues.iter().filter(is_wanted).cloned().collect();

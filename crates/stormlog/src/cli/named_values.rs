@@ -2,19 +2,25 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// A clap parser for a flag whose value is one of `names`. The help of the flag lists the names
-/// with their descriptions, which may be empty.
+/// A clap parser for a flag whose value is one of `names`.
 pub(crate) fn named<T: Clone + Send + Sync + 'static>(
-    names: &'static [(&'static str, &'static str)],
+    names: impl Into<PossibleValuesParser>,
     parse: fn(&str) -> Option<T>,
 ) -> impl TypedValueParser<Value = T> {
-    let values = names.iter().map(|(name, help)| {
+    let names: PossibleValuesParser = names.into();
+    names.try_map(move |name| parse(&name).ok_or("unknown name"))
+}
+
+/// Names with descriptions, which may be empty, for the help of a flag.
+pub(crate) fn described(
+    names: &'static [(&'static str, &'static str)],
+) -> impl Iterator<Item = PossibleValue> {
+    names.iter().map(|(name, help)| {
         let value = PossibleValue::new(*name);
         if help.is_empty() {
             value
         } else {
             value.help(*help)
         }
-    });
-    PossibleValuesParser::new(values).try_map(move |name| parse(&name).ok_or("unknown name"))
+    })
 }

@@ -11,9 +11,9 @@ use stormlog_analysis::find_artifacts;
 use stormlog_analysis::pack::{ENDING, MOST_FILES, is_pack};
 use stormlog_format::counted;
 use stormlog_report::bytes;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
-use super::artifact::load_failure;
+use super::artifact::{listed, load_failure};
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
@@ -166,18 +166,17 @@ fn size_of(path: &Path) -> u64 {
 }
 
 fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::Result<()> {
-    let name = output.to_string_lossy();
     let size = |count: u64| bytes::human(i64::try_from(count).unwrap_or(i64::MAX));
     writeln!(
         console.out,
         "{pack}: {files}, {unpacked} packed into {packed}",
-        pack = for_terminal(&name),
+        pack = path_for_terminal(output),
         files = counted(packed.content.files, "file"),
         unpacked = size(packed.content.bytes),
         packed = size(packed.pack_bytes),
     )?;
     if !packed.redacted.is_empty() {
-        let names = listed(&packed.redacted);
+        let names = listed(packed.redacted.iter());
         writeln!(console.out, "  secrets removed from {names}")?;
     }
     for line in packed.left_out.iter().take(LISTED) {
@@ -188,17 +187,4 @@ fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::R
         writeln!(console.err, "warning: not packed: {more}")?;
     }
     Ok(())
-}
-
-fn listed(names: &[String]) -> String {
-    let shown: Vec<_> = names
-        .iter()
-        .take(3)
-        .map(|name| for_terminal(name))
-        .collect();
-    let more = names.len().saturating_sub(3);
-    match more {
-        0 => shown.join(", "),
-        _ => format!("{} and {more} more", shown.join(", ")),
-    }
 }

@@ -11,7 +11,7 @@ use stormlog_report::{
 
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
-use super::named_values::named;
+use super::named_values::{described, named};
 use super::rank_filter::RankFilter;
 use super::run_files::write_whole;
 use crate::console::Console;
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Kind of picture
-    #[arg(long, default_value = "timeline", value_parser = named(KINDS, PictureKind::parse))]
+    #[arg(long, default_value = "timeline", value_parser = named(described(KINDS), PictureKind::parse))]
     kind: PictureKind,
     /// Draw this session, with the other ranks of its job
     #[arg(long, value_name = "ID")]
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// Colour theme
-    #[arg(long, default_value = "system", value_parser = named(THEMES, Theme::parse))]
+    #[arg(long, default_value = "system", value_parser = named(described(THEMES), Theme::parse))]
     theme: Theme,
     /// Title of the picture
     #[arg(long)]

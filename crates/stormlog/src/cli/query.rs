@@ -11,10 +11,9 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
-    CorrelationFilter, EventFilter, Evidence, GroupBy, Metric, OomFilter, OomRow,
-    RunAttachmentFilter, RunFilter, RunRow, Scope, SessionFilter, SessionRow, Store, SummaryRow,
+    CorrelationFilter, EventFilter, Evidence, OomFilter, OomRow, RunAttachmentFilter, RunRow,
+    SessionFilter, SessionRow, Store, SummaryRow,
 };
-use stormlog_format::Text;
 use stormlog_format::json::map_of;
 use stormlog_report::rows::{Columns, Rows};
 
@@ -68,11 +67,6 @@ pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// Converts the value of an option, if it was given, to the text type that query filters use.
-fn text(option: Option<String>) -> Option<Text> {
-    option.map(Text::from)
-}
-
 /// Combines two opposite flags, such as `--has-alert` and `--no-has-alert`; `None` if neither was
 /// given.
 fn choice(yes: bool, no: bool) -> Option<bool> {
@@ -97,75 +91,55 @@ fn answer(
 }
 
 fn runs(question: Runs, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let wanted = question.wanted;
-    let filter = RunFilter {
-        run_id: text(wanted.run_id),
-        session_id: text(wanted.session_id),
-        job_id: text(wanted.job_id),
-        rank: wanted.rank,
-        source_namespace: text(wanted.source_namespace),
-        source_ref: text(wanted.source_ref),
-    };
+    let filter = question.wanted.filter();
     answer(&question.sources, console, |store, console| {
         let rows = store.runs(&filter);
-        let rows = rows.iter().map(RunRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::RUNS, rows), console)
+        let rows = Rows::new(Columns::RUNS, rows.iter().map(RunRow::to_map));
+        question.output.print(rows, console)
     })
 }
 
 fn attachments(question: Attachments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let wanted = question.wanted;
     let filter = RunAttachmentFilter {
-        run_id: text(wanted.run_id),
-        session_id: text(wanted.session_id),
-        job_id: text(wanted.job_id),
-        rank: wanted.rank,
-        kind: text(question.kind),
-        source_namespace: text(wanted.source_namespace),
-        source_ref: text(wanted.source_ref),
+        run: question.wanted.filter(),
+        kind: question.kind,
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.run_attachments(&filter);
-        let rows = rows.iter().map(map_of);
-        question
-            .output
-            .print(Rows::new(Columns::ATTACHMENTS, rows), console)
+        let rows = Rows::new(Columns::ATTACHMENTS, rows.iter().map(map_of));
+        question.output.print(rows, console)
     })
 }
 
 fn sessions(question: Sessions, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let filter = SessionFilter {
-        session_id: text(question.session_id),
-        status: text(question.status),
-        job_id: text(question.job_id),
+        session_id: question.session_id,
+        status: question.status,
+        job_id: question.job_id,
         rank: question.rank,
         world_size: question.world_size,
         has_oom_bundle: choice(question.has_oom_bundle, question.no_has_oom_bundle),
-        source_kind: text(question.source_kind),
+        source_kind: question.source_kind,
     };
     answer(&question.sources, console, |store, console| {
         let rows = on_this_machine(|here| store.sessions(&filter, Some(here)));
-        let rows = rows.iter().map(SessionRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::SESSIONS, rows), console)
+        let rows = Rows::new(Columns::SESSIONS, rows.iter().map(SessionRow::to_map));
+        question.output.print(rows, console)
     })
 }
 
 fn events(question: Events, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let filter = EventFilter {
-        session_id: text(question.session_id),
-        event_type: text(question.event_type),
+        session_id: question.session_id,
+        event_type: question.event_type,
         rank: question.rank,
-        collector: text(question.collector),
-        status: text(question.status),
+        collector: question.collector,
+        status: question.status,
         time_start_ns: question.time_start_ns,
         time_end_ns: question.time_end_ns,
         has_alert: choice(question.has_alert, question.no_has_alert),
-        collector_health_status: text(question.collector_health_status),
-        backend: text(question.backend),
+        collector_health_status: question.collector_health_status,
+        backend: question.backend,
         limit: question.limit,
     };
     answer(&question.sources, console, |store, console| {
@@ -176,61 +150,53 @@ fn events(question: Events, console: &mut Console<'_>) -> anyhow::Result<Exit> {
 
 fn ooms(question: Ooms, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let filter = OomFilter {
-        session_id: text(question.session_id),
-        backend: text(question.backend),
-        reason: text(question.reason),
-        created_after: text(question.created_after),
-        created_before: text(question.created_before),
+        session_id: question.session_id,
+        backend: question.backend,
+        reason: question.reason,
+        created_after: question.created_after,
+        created_before: question.created_before,
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.oom_bundles(&filter);
-        let rows = rows.iter().map(OomRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::OOMS, rows), console)
+        let rows = Rows::new(Columns::OOMS, rows.iter().map(OomRow::to_map));
+        question.output.print(rows, console)
     })
 }
 
 fn issues(question: Issues, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let filter = IssueFilter {
-        fingerprint_id: text(question.fingerprint_id),
-        kind: text(question.kind),
-        state: text(question.state),
-        severity: text(question.severity),
-        session_id: text(question.session_id),
+        fingerprint_id: question.fingerprint_id,
+        kind: question.kind,
+        state: question.state,
+        severity: question.severity,
+        session_id: question.session_id,
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.issues(&filter, &HashMap::new());
-        let rows = rows.iter().map(Issue::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::ISSUES, rows), console)
+        let rows = Rows::new(Columns::ISSUES, rows.iter().map(Issue::to_map));
+        question.output.print(rows, console)
     })
 }
 
 fn summary(question: &Summary, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let metric = Metric::parse(&question.metric)
-        .ok_or_else(|| anyhow::anyhow!("unknown metric '{}'", question.metric))?;
-    let group_by = question.group_by.as_deref().and_then(GroupBy::parse);
+    let group_by = question.group_by.unwrap_or_default();
     answer(&question.sources, console, |store, console| {
-        let rows = store.summarize(metric, group_by.unwrap_or_default());
-        let rows = rows.iter().map(SummaryRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::SUMMARY, rows), console)
+        let rows = store.summarize(question.metric, group_by);
+        let rows = Rows::new(Columns::SUMMARY, rows.iter().map(SummaryRow::to_map));
+        question.output.print(rows, console)
     })
 }
 
 fn correlate(question: Correlate, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let filter = CorrelationFilter {
-        session_id: text(question.session_id),
-        job_id: text(question.job_id),
+        session_id: question.session_id,
+        job_id: question.job_id,
         rank: question.rank,
-        scope: Scope::parse(&question.scope).unwrap_or_default(),
+        scope: question.scope,
         at_ns: question.anchor.at_ns,
-        record_id: text(question.anchor.record_id),
+        record_id: question.anchor.record_id,
         window_ns: question.window_ns,
-        kinds: question.kind.into_iter().map(Text::from).collect(),
+        kinds: question.kind,
         limit: question.limit,
     };
     answer(&question.sources, console, |store, console| {

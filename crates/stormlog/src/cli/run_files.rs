@@ -4,62 +4,61 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use stormlog_analysis::pack::shown;
-use stormlog_analysis::{LoadOptions, Loaded, OnError, gather};
-use stormlog_report::escape::for_terminal;
+use stormlog_analysis::{Gathered, LoadOptions, OnError, gather};
+use stormlog_report::escape::path_for_terminal;
 
 use super::artifact::{load_failure, warn_of_damage};
 use crate::console::Console;
 use crate::progress::Progress;
 
-/// The paths that a user gave: event files, sinks (directories to which a recorder writes events),
-/// bundles, or folders of them.
-pub(crate) struct RunFiles<'a> {
-    pub(crate) paths: &'a [PathBuf],
-    pub(crate) skip_damaged: bool,
+/// Calls `load` with the options for loading artifacts. While it runs, a progress bar is shown.
+pub(crate) fn loading<'a, T>(
+    paths: impl IntoIterator<Item = &'a Path>,
+    skip_damaged: bool,
+    console: &Console<'_>,
+    load: impl FnOnce(&LoadOptions<'_>) -> T,
+) -> T {
+    let progress = Progress::through(paths, console.err_is_terminal);
+    let advance = |bytes| progress.advance(bytes);
+    load(&LoadOptions {
+        on_error: OnError::skip_if(skip_damaged),
+        progress: &advance,
+        ..LoadOptions::default()
+    })
 }
 
-impl RunFiles<'_> {
-    /// Loads all artifacts in the given order, and warns about what could not be read.
-    pub(crate) fn load(&self, console: &mut Console<'_>) -> anyhow::Result<Vec<Loaded>> {
-        let paths = self.paths.iter().map(PathBuf::as_path);
-        let progress = Progress::through(paths, console.err_is_terminal);
-        let advance = |bytes| progress.advance(bytes);
-        let options = LoadOptions {
-            on_error: OnError::skip_if(self.skip_damaged),
-            progress: &advance,
-            ..LoadOptions::default()
-        };
-        let gathered = gather(self.paths, &options);
-        drop(progress);
-        let gathered =
-            gathered.map_err(|(path, error)| load_failure(&error, &path, self.skip_damaged))?;
-        for loaded in &gathered.loaded {
-            warn_of_damage(&loaded.damage, console)?;
-        }
-        warn_of_skipped(&gathered.skipped, console)?;
-        Ok(gathered.loaded)
+/// Loads the artifacts at the paths that a user gave, in the given order: event files, sinks
+/// (directories to which a recorder writes events), bundles, or folders of them.
+pub(crate) fn load(
+    paths: &[PathBuf],
+    skip_damaged: bool,
+    console: &Console<'_>,
+) -> anyhow::Result<Gathered> {
+    let files = paths.iter().map(PathBuf::as_path);
+    loading(files, skip_damaged, console, |options| {
+        gather(paths, options)
+    })
+    .map_err(|(path, error)| load_failure(&error, &path, skip_damaged))
+}
+
+/// Warns about what could not be read of the artifacts, and about files that were skipped because
+/// they contain no telemetry.
+pub(crate) fn warn_of_gathered(
+    gathered: &Gathered,
+    console: &mut Console<'_>,
+) -> std::io::Result<()> {
+    for loaded in &gathered.loaded {
+        warn_of_damage(&loaded.damage, console)?;
     }
-}
-
-/// Prints a warning for each file that was skipped because it contains no telemetry.
-pub(crate) fn warn_of_skipped(files: &[PathBuf], console: &mut Console<'_>) -> std::io::Result<()> {
-    for file in files {
-        let file = shown(file).display().to_string();
-        writeln!(
-            console.err,
-            "warning: '{}' has no telemetry; skipped",
-            for_terminal(&file)
-        )?;
+    for file in &gathered.skipped {
+        let file = path_for_terminal(&shown(file));
+        writeln!(console.err, "warning: '{file}' has no telemetry; skipped")?;
     }
     Ok(())
 }
 
 /// Writes a file atomically, so that it never contains only a part of its content.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
-    crate::write_whole(file, content).with_context(|| {
-        format!(
-            "cannot write '{}'",
-            for_terminal(&file.display().to_string())
-        )
-    })
+    crate::write_whole(file, content)
+        .with_context(|| format!("cannot write '{}'", path_for_terminal(file)))
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::query::Surroundings;
 use stormlog_report::document::to_value;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 use stormlog_serve::{Binding, Machine, ServeError, Token, router};
 
 use crate::Exit;
@@ -69,9 +69,8 @@ pub(crate) struct Document {
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     for path in &arguments.paths {
         if !path.exists() {
-            let name = path.display().to_string();
             return Err(hinted(
-                anyhow::anyhow!("'{}' does not exist", for_terminal(&name)),
+                anyhow::anyhow!("'{}' does not exist", path_for_terminal(path)),
                 "record a program first: stormlog run --dir DIR -- COMMAND",
             ));
         }

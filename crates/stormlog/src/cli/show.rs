@@ -1,7 +1,7 @@
 //! `stormlog show`: prints what an artifact contains on one screen.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,22 +9,20 @@ use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::timeline::{
     self, End, Member, ResourceCoverage, Run, newest_first, read_oom_bundles, run_of,
 };
-use stormlog_analysis::{
-    Damage, Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, Removed, gather,
-};
+use stormlog_analysis::{Damage, Gathered, Loaded, LoadedSession, Overview, Peak, Removed};
 use stormlog_format::{SessionStatus, Text, counted, human_duration};
 use stormlog_report::analyze::ledger_text;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 use stormlog_report::{
     LedgerKeys, bytes, ledger_lines, ledgers, limits_of_recording, removed_lines, time, wrap,
 };
 
 use super::allocator_snapshot;
-use super::artifact::{load_failure, warn_of_damage};
+use super::artifact::{listed, warn_of_damage};
+use super::run_files::load;
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::settle_statuses;
-use crate::progress::Progress;
 
 /// Show the content of an artifact: sessions, time span, ranks, peaks, damage
 #[derive(Debug, clap::Args)]
@@ -56,16 +54,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         allocator_snapshot::show(&arguments.path, arguments.json, console)?;
         return Ok(Exit::Fine);
     }
-    let progress = Progress::through([&*arguments.path], console.err_is_terminal);
-    let advance = |bytes| progress.advance(bytes);
-    let options = LoadOptions {
-        on_error: OnError::skip_if(arguments.skip_damaged),
-        progress: &advance,
-        ..LoadOptions::default()
-    };
-    let mut gathered = gather(std::slice::from_ref(&arguments.path), &options)
-        .map_err(|(path, error)| load_failure(&error, &path, arguments.skip_damaged))?;
-    drop(progress);
+    let paths = std::slice::from_ref(&arguments.path);
+    let mut gathered = load(paths, arguments.skip_damaged, console)?;
     let sessions = gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions);
     settle_statuses(sessions);
     let runs = runs_of(&gathered);
@@ -76,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         console.print_json(&Document::of(path, &loaded, runs))?;
     } else {
         let limits = limits_of_recording(runs.iter().map(|(run, _)| run));
-        print(&arguments.path.to_string_lossy(), &loaded, limits, console)?;
+        print(&arguments.path, &loaded, limits, console)?;
         if let Some((run, _)) = runs.first() {
             let ledgers = ledger_texts(run, console.width());
             write!(console.out, "{ledgers}")?;
@@ -87,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 }
 
 fn print(
-    path: &str,
+    path: &Path,
     loaded: &Loaded,
     limits: Vec<(&'static str, String)>,
     console: &mut Console<'_>,
@@ -96,7 +86,7 @@ fn print(
     writeln!(
         console.out,
         "{path}: {events} in {sessions}",
-        path = for_terminal(path),
+        path = path_for_terminal(path),
         events = counted(all.events, "event"),
         sessions = counted(loaded.sessions.len(), "session")
     )?;
@@ -113,20 +103,10 @@ fn print(
             ),
         )?;
     }
-    let listed = |names: &std::collections::BTreeSet<String>| {
-        let shown: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
-        let more = names.len().saturating_sub(3);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        format!("{}{more}", shown.join(", "))
-    };
     if !all.jobs.is_empty() {
-        fact("job", listed(&all.jobs))?;
+        fact("job", listed(all.jobs.iter()))?;
     }
-    fact("host", listed(&all.hosts))?;
+    fact("host", listed(all.hosts.iter()))?;
     fact(
         "ranks",
         format!(

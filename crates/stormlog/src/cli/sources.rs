@@ -8,16 +8,12 @@ use clap::Args;
 use stormlog_analysis::pack::{shown, unpacked};
 use stormlog_analysis::query::{SourceKind, Store};
 use stormlog_analysis::regular_file;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 
-use super::artifact::load_failure;
+use super::artifact::{load_failure, warn_of_first};
 use crate::console::Console;
 use crate::failure::hinted;
 use stormlog_format::file_names;
-
-/// How many warnings about the queried files are printed; of further warnings only the number is
-/// printed.
-const LISTED: usize = 10;
 
 /// Paths to query.
 #[derive(Debug, Args)]
@@ -42,28 +38,22 @@ impl Sources {
         let mut missing = Vec::new();
         for path in &self.paths {
             if let Err(error) = look_at(path) {
-                missing.push((path, error));
+                let path = path_for_terminal(path);
+                missing.push(format!("cannot read '{path}': {error}"));
             }
         }
-        if let Some((path, error)) = missing.first()
+        if let Some(message) = missing.first()
             && !self.lenient
         {
-            let shown = path.to_string_lossy();
-            let message = format!("cannot read '{}': {error}", for_terminal(&shown));
             return Err(hinted(
-                anyhow::anyhow!(message),
+                anyhow::anyhow!("{message}"),
                 "check the path, or give '--lenient' to query the other paths",
             ));
         }
         let store = Store::open(&self.paths);
         if !missing.is_empty() && store.catalog().is_empty() {
-            for (path, error) in &missing {
-                let shown = path.to_string_lossy();
-                writeln!(
-                    console.err,
-                    "warning: cannot read '{}': {error}",
-                    for_terminal(&shown)
-                )?;
+            for message in &missing {
+                writeln!(console.err, "warning: {message}")?;
             }
             anyhow::bail!("none of the paths has data to query");
         }
@@ -97,14 +87,8 @@ pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<(
         .iter()
         .filter(|warning| !is_timeline(Path::new(&*warning.path.to_str_lossy())))
         .collect();
-    for warning in warnings.iter().take(LISTED) {
-        let text = format!("'{}': {}", warning.path, warning.message);
-        writeln!(console.err, "warning: {}", for_terminal(&text)).context("cannot warn")?;
-    }
-    if warnings.len() > LISTED {
-        let more = warnings.len() - LISTED;
-        writeln!(console.err, "warning: {more} more warnings are not listed")
-            .context("cannot warn")?;
-    }
-    Ok(())
+    let lines = warnings
+        .iter()
+        .map(|warning| format!("'{}': {}", warning.path, warning.message));
+    warn_of_first(lines, "warnings", console).context("cannot warn")
 }

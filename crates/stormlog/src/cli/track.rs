@@ -23,6 +23,7 @@ use stormlog_serve::{Binding, Server, Token};
 
 use super::export_flags::ExportFlags;
 use super::integrations::Integrations;
+use super::watch::is_alive;
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
@@ -178,19 +179,13 @@ fn run_command(
         exception: None,
     };
     last_words::tell_recorder(&recorder, &ended);
-    recorder.stop(if status.success() {
-        SessionStatus::Completed
+    let (session, end) = if status.success() {
+        (SessionStatus::Completed, ProgramEnd::Fine)
     } else {
-        SessionStatus::Interrupted
-    });
-    exporting.finish(
-        if status.success() {
-            ProgramEnd::Fine
-        } else {
-            ProgramEnd::Failed
-        },
-        console,
-    );
+        (SessionStatus::Interrupted, ProgramEnd::Failed)
+    };
+    recorder.stop(session);
+    exporting.finish(end, console);
     console.decided = Some(child::exit_of(status));
     finish(arguments, &recorder, format, console)?;
     log(arguments, &recorder, console)?;
@@ -290,7 +285,7 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<Arc<Recor
         }
     };
     if let Some(pid) = pid
-        && !std::path::Path::new("/proc").join(pid.to_string()).exists()
+        && !is_alive(pid)
     {
         anyhow::bail!("process {pid} not found");
     }

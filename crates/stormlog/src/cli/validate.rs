@@ -10,7 +10,7 @@ use stormlog_analysis::{
     Artifacts, Damage, LoadError, LoadOptions, OnError, Removed, find_artifacts, stream_events,
 };
 use stormlog_format::counted;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 use stormlog_report::removed_lines;
 
 use crate::Exit;
@@ -117,8 +117,8 @@ fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Che
     });
     let mut checked: Vec<Checked> = checked.chain(refused).collect();
     if checked.is_empty() {
-        let reason = "no telemetry in this folder".to_owned();
-        checked.push(Checked::new(path, 0, vec![problem_of_file(path, reason)]));
+        let problem = Damage::of_file(path, "no telemetry in this folder");
+        checked.push(Checked::new(path, 0, vec![problem]));
     }
     checked
 }
@@ -143,17 +143,7 @@ fn check(
 fn problem_of(error: &LoadError, path: &Path) -> Damage {
     Damage {
         field: error.field().map(str::to_owned),
-        ..problem_of_file(error.file().unwrap_or(path), error.to_string())
-    }
-}
-
-fn problem_of_file(file: &Path, reason: String) -> Damage {
-    Damage {
-        file: file.to_path_buf(),
-        line: None,
-        bytes: None,
-        field: None,
-        reason,
+        ..Damage::of_file(error.file().unwrap_or(path), error.to_string())
     }
 }
 
@@ -183,7 +173,6 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
             );
             writeln!(console.out, "{}", for_terminal(&text))?;
         }
-        let name = shown(path).display().to_string();
         let verdict = match problems.len() {
             0 => "valid".to_owned(),
             count => counted(count, "problem"),
@@ -191,7 +180,7 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
         writeln!(
             console.out,
             "{}: {events}, {verdict}",
-            for_terminal(&name),
+            path_for_terminal(&shown(path)),
             events = counted(*events, "event")
         )?;
         for (label, text) in removed_lines(removed) {

@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-fn is_alive(pid: u32) -> bool {
+/// Whether a process with this id exists.
+pub(super) fn is_alive(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::{
-    DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states_of, sidecar_of,
+    DecidedState, Decision, Issue, IssueFilter, States, read_states_of, sidecar_of, store_decision,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
 use stormlog_analysis::{
@@ -335,12 +335,7 @@ impl Desk {
             at_ns: now_ns(),
             reason: None,
         };
-        change_states(&self.sidecar(), |states| {
-            for known in &issues {
-                states.remember(known);
-            }
-            states.decide(issue, &decision);
-        })?;
+        store_decision(&self.sidecar(), &issues, issue, &decision)?;
         self.reply(Message::Issues(self.issues()?))?;
         let file = self.sidecar();
         self.reply(Message::Done(format!("saved in {}", file.display())))

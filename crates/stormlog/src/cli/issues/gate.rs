@@ -7,12 +7,14 @@ use stormlog_analysis::issue::{
     Issue, SIDECAR_NAME, SidecarError, StateError, States, read_states,
 };
 use stormlog_analysis::query::Store;
+use stormlog_format::classify::Severity;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::document::pretty;
 use stormlog_report::issues as render;
 
-use super::{ArtifactSet, Form, ListFormat, Severity, damaged_sidecar};
+use super::{ArtifactSet, Form, ListFormat, damaged_sidecar, is_at_least};
 use crate::Exit;
+use crate::cli::named_values::named;
 use crate::cli::sources::Sources;
 use crate::console::Console;
 use crate::failure::hinted;
@@ -39,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Failing::New, Failing::Regressed])]
     fail_on: Vec<Failing>,
     /// Ignore issues below this severity
-    #[arg(long, value_enum, default_value_t = Severity::Info)]
+    #[arg(long, default_value_t = Severity::Info, value_parser = named(Severity::ALL.map(Severity::as_str), Severity::parse))]
     min_severity: Severity,
     #[command(flatten)]
     form: Form,
@@ -83,7 +85,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             _ if baseline.knows_issue(issue) => Failing::Open,
             _ => Failing::New,
         };
-        let counts = arguments.fail_on.contains(&verdict) && arguments.min_severity.admits(issue);
+        let is_severe = is_at_least(issue, arguments.min_severity);
+        let counts = is_severe && arguments.fail_on.contains(&verdict);
         counts.then_some(verdict)
     };
     let failing: Vec<(Failing, Issue)> = found

@@ -3,45 +3,29 @@
 
 use anyhow::Context;
 use clap::Args;
-use stormlog_analysis::issue::{DecidedState, Decision, change_states};
+use stormlog_analysis::issue::{DecidedState, Decision, store_decision};
 use stormlog_analysis::query::parse_time;
 use stormlog_format::{Text, parse_duration};
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use super::ArtifactSet;
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::now_ns;
 
-/// Mark an issue as fixed; when it is seen again, it is regressed
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog issues resolve 876c8d runs/ --reason 'batch size halved'
-  stormlog issues resolve 876c8d runs/ --by ana")]
-pub(super) struct Resolve {
-    #[command(flatten)]
-    settle: Settle,
-}
-
-/// Mark a resolved or ignored issue as open again
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog issues reopen 876c8d runs/
-  stormlog issues reopen 876c8d runs/ --reason 'only hidden by the smaller batch'")]
-pub(super) struct Reopen {
-    #[command(flatten)]
-    settle: Settle,
-}
-
 /// The issue and the decision about it.
 #[derive(Debug, Args)]
-struct Settle {
+pub(super) struct Settle {
     /// Issue id, or its first characters
     id: String,
     #[command(flatten)]
     set: ArtifactSet,
-    #[command(flatten)]
-    why: Why,
+    /// Reason, stored with the decision
+    #[arg(long)]
+    reason: Option<String>,
+    /// Name stored with the decision
+    #[arg(long, env = "USER", default_value = "unknown", hide_env_values = true)]
+    by: String,
 }
 
 /// Ignore an issue, permanently or until a date
@@ -61,31 +45,14 @@ pub(super) struct Ignore {
     duration: Option<String>,
 }
 
-#[derive(Debug, Args)]
-struct Why {
-    /// Reason, stored with the decision
-    #[arg(long)]
-    reason: Option<String>,
-    /// Name stored with the decision
-    #[arg(long, env = "USER", default_value = "unknown", hide_env_values = true)]
-    by: String,
-}
-
-pub(super) fn resolve(arguments: Resolve, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    settle(arguments.settle, DecidedState::Resolved, console)
-}
-
-pub(super) fn reopen(arguments: Reopen, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    settle(arguments.settle, DecidedState::Open, console)
-}
-
 pub(super) fn ignore(arguments: Ignore, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let until_ns = until(&arguments)?;
     let state = DecidedState::Ignored { until_ns };
     settle(arguments.settle, state, console)
 }
 
-fn settle(
+/// Stores a decision about an issue.
+pub(super) fn settle(
     arguments: Settle,
     state: DecidedState,
     console: &mut Console<'_>,
@@ -94,22 +61,16 @@ fn settle(
     let issue = found.named(&arguments.id)?;
     let decision = Decision {
         state,
-        by: arguments.why.by.into(),
+        by: arguments.by.into(),
         at_ns: now_ns(),
-        reason: arguments.why.reason.map(Text::from),
+        reason: arguments.reason.map(Text::from),
     };
     let file = arguments.set.sidecar();
-    let states = change_states(&file, |states| {
-        for known in &found.issues {
-            states.remember(known);
-        }
-        states.decide(issue, &decision);
-    })?;
+    let states = store_decision(&file, &found.issues, issue, &decision)?;
     let state = states.state_of(issue, now_ns());
     let line = format!("{} is {state}: {}", issue.fingerprint_id, issue.title);
     writeln!(console.out, "{}", for_terminal(&line))?;
-    let file = file.to_string_lossy();
-    writeln!(console.err, "saved in '{}'", for_terminal(&file))?;
+    writeln!(console.err, "saved in '{}'", path_for_terminal(&file))?;
     Ok(Exit::Fine)
 }
 

@@ -7,8 +7,6 @@ pub(crate) mod tracked;
 
 pub(crate) use stormlog_compat::framework::Framework;
 
-use crate::diagnose::Flavour;
-
 /// The names that depend on the framework: those in the output of its command (`tfmemprof` or
 /// `jaxmemprof`) and those in the files that the command writes.
 pub(crate) struct Names {
@@ -19,9 +17,6 @@ pub(crate) struct Names {
     /// The value of the field `source` of recorded sessions, which names the program that recorded
     /// them.
     pub(crate) session_source: &'static str,
-    /// The kind of bundle (directory of files) that `tfmemprof diagnose` or `jaxmemprof diagnose`
-    /// writes.
-    pub(crate) flavour: Flavour,
 }
 
 /// The names for `tfmemprof` (TensorFlow) or `jaxmemprof` (JAX).
@@ -31,13 +26,11 @@ pub(crate) fn names(framework: Framework) -> Names {
             framework: "TensorFlow",
             program: "tfmemprof",
             session_source: "stormlog.tensorflow.tracker",
-            flavour: Flavour::TensorFlow,
         },
         Framework::Jax => Names {
             framework: "JAX",
             program: "jaxmemprof",
             session_source: "stormlog.jax.tracker",
-            flavour: Flavour::Jax,
         },
     }
 }

@@ -2,7 +2,6 @@
 
 mod analyze;
 mod capture;
-mod diagnose;
 mod info;
 mod monitor;
 mod track;
@@ -10,7 +9,9 @@ mod track;
 use clap::{Parser, Subcommand};
 
 use crate::Exit;
+use crate::cli::diagnose;
 use crate::console::Console;
+use crate::diagnose::Flavour;
 
 /// Record and analyze the memory of PyTorch programs (commands of stormlog 0.3.9).
 #[derive(Debug, Parser)]
@@ -35,6 +36,15 @@ enum Command {
     Monitor(monitor::Arguments),
     Track(Box<track::Arguments>),
     Analyze(analyze::Arguments),
+    /// Write a bundle that reports memory risks
+    #[command(
+        after_help = "Exit code: 0 when no risk was found, 2 on a memory risk, 1 on failure.
+
+Examples:
+  gpumemprof diagnose --output diag --duration 30
+  gpumemprof diagnose --output diag -- python train.py
+  gpumemprof diagnose --output diag --native-history -- python train.py"
+    )]
     Diagnose(Box<diagnose::Arguments>),
 }
 
@@ -44,6 +54,6 @@ pub(crate) fn run(program: Gpumemprof, console: &mut Console<'_>) -> anyhow::Res
         Command::Monitor(arguments) => monitor::run(&arguments, console),
         Command::Track(arguments) => track::run(&arguments, console),
         Command::Analyze(arguments) => analyze::run(&arguments, console),
-        Command::Diagnose(arguments) => diagnose::run(&arguments, console),
+        Command::Diagnose(arguments) => diagnose::run(Flavour::Torch, &arguments, console),
     }
 }

@@ -1,14 +1,16 @@
 //! The commands of `jaxmemprof`, which write the same files as in stormlog 0.3.9.
 
-mod diagnose;
-mod selector;
+mod device;
 mod track;
 
 use clap::{Parser, Subcommand};
 
 use crate::Exit;
+use crate::cli::diagnose::{Common, diagnose};
 use crate::cli::legacy::framework::{Framework, analyze, info};
+use crate::cli::subject::Subject;
 use crate::console::Console;
+use crate::diagnose::Flavour;
 use crate::failure::hinted;
 
 /// Record and analyze the memory of JAX programs (commands of stormlog 0.3.9).
@@ -33,11 +35,12 @@ pub(crate) struct Jaxmemprof {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Info(info::Arguments),
+    /// Show system and GPU information
+    Info,
     Monitor(track::MonitorArguments),
     Track(Box<track::TrackArguments>),
     Analyze(AnalyzeArguments),
-    Diagnose(Box<diagnose::Arguments>),
+    Diagnose(Box<DiagnoseArguments>),
 }
 
 /// Analyze a file written by 'track' or 'monitor'
@@ -56,11 +59,28 @@ struct AnalyzeArguments {
     plot: Option<String>,
 }
 
-pub(crate) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    match &program.command {
-        Command::Info(_) => info::run(Framework::Jax, program.verbose, console),
-        Command::Monitor(arguments) => track::monitor(arguments, console),
-        Command::Track(arguments) => track::track(arguments, console),
+/// Write a bundle that reports memory risks
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when no risk was found, 2 on a memory risk, 1 on failure.
+
+Examples:
+  jaxmemprof diagnose --output diag --duration 30
+  jaxmemprof diagnose --output diag -- python train.py"
+)]
+struct DiagnoseArguments {
+    /// The device: its index, cpu or gpu
+    #[arg(long, default_value = "0", value_parser = device::device)]
+    device: Subject,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(program: Jaxmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    match program.command {
+        Command::Info => info::run(Framework::Jax, program.verbose, console),
+        Command::Monitor(arguments) => track::monitor(&arguments, console),
+        Command::Track(arguments) => track::track(&arguments, console),
         Command::Analyze(arguments) => {
             let picture = analyze::Picture {
                 folder: arguments.output.as_deref(),
@@ -68,7 +88,11 @@ pub(crate) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Re
             };
             analyze::run(Framework::Jax, &arguments.shared, picture, console)
         }
-        Command::Diagnose(arguments) => diagnose::run(arguments, console),
+        Command::Diagnose(arguments) => {
+            needs_jax()?;
+            let device = arguments.device;
+            diagnose(Flavour::Jax, &arguments.common, device, None, console)
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! The commands of `tfmemprof`, which write the same files as in stormlog 0.3.9.
 
 mod device;
-mod diagnose;
 mod track;
 
 use clap::{Parser, Subcommand};
 
 use crate::Exit;
+use crate::cli::diagnose::{Common, diagnose};
 use crate::cli::legacy::framework::{Framework, analyze, info};
 use crate::console::Console;
+use crate::diagnose::Flavour;
 
 /// Record and analyze the memory of TensorFlow programs (commands of stormlog 0.3.9).
 #[derive(Debug, Parser)]
@@ -32,32 +33,53 @@ pub(crate) struct Tfmemprof {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Info(info::Arguments),
+    /// Show system and GPU information
+    Info,
     Monitor(track::MonitorArguments),
     Track(Box<track::TrackArguments>),
-    Analyze(AnalyzeArguments),
-    Diagnose(Box<diagnose::Arguments>),
-}
-
-/// Analyze a file written by 'track' or 'monitor'
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+    /// Analyze a file written by 'track' or 'monitor'
+    #[command(after_help = "Examples:
   tfmemprof analyze --input tracking.json --detect-leaks --optimize
   tfmemprof analyze --input tracking.json --visualize --report report.txt")]
-struct AnalyzeArguments {
-    #[command(flatten)]
-    shared: analyze::Arguments,
+    Analyze(analyze::Arguments),
+    Diagnose(Box<DiagnoseArguments>),
 }
 
-pub(crate) fn run(program: &Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    match &program.command {
-        Command::Info(_) => info::run(Framework::TensorFlow, program.verbose, console),
-        Command::Monitor(arguments) => track::monitor(arguments, console),
-        Command::Track(arguments) => track::track(arguments, console),
+/// Write a bundle that reports memory risks
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when no risk was found, 2 on a memory risk, 1 on failure.
+
+Examples:
+  tfmemprof diagnose --output diag --duration 30
+  tfmemprof diagnose --output diag -- python train.py"
+)]
+struct DiagnoseArguments {
+    /// The device, /GPU:0 or /CPU:0
+    #[arg(long, default_value = "/GPU:0")]
+    device: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(program: Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    match program.command {
+        Command::Info => info::run(Framework::TensorFlow, program.verbose, console),
+        Command::Monitor(arguments) => track::monitor(&arguments, console),
+        Command::Track(arguments) => track::track(&arguments, console),
         Command::Analyze(arguments) => {
             let picture = analyze::Picture::default();
-            analyze::run(Framework::TensorFlow, &arguments.shared, picture, console)
+            analyze::run(Framework::TensorFlow, &arguments, picture, console)
         }
-        Command::Diagnose(arguments) => diagnose::run(arguments, console),
+        Command::Diagnose(arguments) => {
+            let device = device::device(&arguments.device);
+            diagnose(
+                Flavour::TensorFlow,
+                &arguments.common,
+                device,
+                None,
+                console,
+            )
+        }
     }
 }

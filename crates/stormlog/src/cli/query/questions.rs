@@ -1,10 +1,15 @@
 //! The subcommands of `stormlog query` and their flags, as clap parses them.
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
-use stormlog_analysis::query::{DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric};
+use stormlog_analysis::query::{
+    DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, RunFilter, Scope,
+};
+use stormlog_format::Text;
 
 use super::output::{Flat, Nested};
+use crate::cli::named_values::named;
 use crate::cli::sources::Sources;
 
 /// List runs: one per stormlog_run.json; other sessions are grouped by job id
@@ -29,22 +34,35 @@ pub(super) struct Runs {
 pub(super) struct RunWanted {
     /// Only this run
     #[arg(long)]
-    pub(super) run_id: Option<String>,
+    pub(super) run_id: Option<Text>,
     /// Only runs with this session
     #[arg(long, alias = "session")]
-    pub(super) session_id: Option<String>,
+    pub(super) session_id: Option<Text>,
     /// Only this job
     #[arg(long)]
-    pub(super) job_id: Option<String>,
+    pub(super) job_id: Option<Text>,
     /// Only with this rank
     #[arg(long)]
     pub(super) rank: Option<i64>,
     /// Only from this tool, such as wandb
     #[arg(long)]
-    pub(super) source_namespace: Option<String>,
+    pub(super) source_namespace: Option<Text>,
     /// Only with this name in the tool of --source-namespace
     #[arg(long)]
-    pub(super) source_ref: Option<String>,
+    pub(super) source_ref: Option<Text>,
+}
+
+impl RunWanted {
+    pub(super) fn filter(self) -> RunFilter {
+        RunFilter {
+            run_id: self.run_id,
+            session_id: self.session_id,
+            job_id: self.job_id,
+            rank: self.rank,
+            source_namespace: self.source_namespace,
+            source_ref: self.source_ref,
+        }
+    }
 }
 
 /// List the files and links of runs: sinks, segments, bundles, URLs
@@ -61,7 +79,7 @@ pub(super) struct Attachments {
     pub(super) wanted: RunWanted,
     /// Only of this kind
     #[arg(long)]
-    pub(super) kind: Option<String>,
+    pub(super) kind: Option<Text>,
 }
 
 /// List sessions, newest first
@@ -76,13 +94,13 @@ pub(super) struct Sessions {
     pub(super) output: Flat,
     /// Only this session
     #[arg(long, alias = "session")]
-    pub(super) session_id: Option<String>,
+    pub(super) session_id: Option<Text>,
     /// Only with this status, as stored in the files
     #[arg(long)]
-    pub(super) status: Option<String>,
+    pub(super) status: Option<Text>,
     /// Only this job
     #[arg(long)]
-    pub(super) job_id: Option<String>,
+    pub(super) job_id: Option<Text>,
     /// Only this rank
     #[arg(long)]
     pub(super) rank: Option<i64>,
@@ -91,7 +109,7 @@ pub(super) struct Sessions {
     pub(super) world_size: Option<i64>,
     /// Only from artifacts of this kind, such as sink
     #[arg(long)]
-    pub(super) source_kind: Option<String>,
+    pub(super) source_kind: Option<Text>,
     /// Only sessions that an OOM bundle names
     #[arg(long, overrides_with = "no_has_oom_bundle")]
     pub(super) has_oom_bundle: bool,
@@ -112,19 +130,19 @@ pub(super) struct Events {
     pub(super) output: Flat,
     /// Only of this session
     #[arg(long, alias = "session")]
-    pub(super) session_id: Option<String>,
+    pub(super) session_id: Option<Text>,
     /// Only of this type
     #[arg(long)]
-    pub(super) event_type: Option<String>,
+    pub(super) event_type: Option<Text>,
     /// Only of this rank
     #[arg(long)]
     pub(super) rank: Option<i64>,
     /// Only from this collector
     #[arg(long)]
-    pub(super) collector: Option<String>,
+    pub(super) collector: Option<Text>,
     /// Only of sessions with this status
     #[arg(long)]
-    pub(super) status: Option<String>,
+    pub(super) status: Option<Text>,
     /// Not before this time, in nanoseconds since the epoch
     #[arg(long)]
     pub(super) time_start_ns: Option<i64>,
@@ -139,10 +157,10 @@ pub(super) struct Events {
     pub(super) no_has_alert: bool,
     /// Only with this health of the collector in the metadata, such as degraded
     #[arg(long)]
-    pub(super) collector_health_status: Option<String>,
+    pub(super) collector_health_status: Option<Text>,
     /// Only with this backend in the metadata
     #[arg(long)]
-    pub(super) backend: Option<String>,
+    pub(super) backend: Option<Text>,
     /// At most this many rows
     #[arg(long)]
     pub(super) limit: Option<usize>,
@@ -160,19 +178,19 @@ pub(super) struct Ooms {
     pub(super) output: Flat,
     /// Only of this session
     #[arg(long, alias = "session")]
-    pub(super) session_id: Option<String>,
+    pub(super) session_id: Option<Text>,
     /// Only bundles of this backend, such as cuda
     #[arg(long)]
-    pub(super) backend: Option<String>,
+    pub(super) backend: Option<Text>,
     /// Only with this reason
     #[arg(long)]
-    pub(super) reason: Option<String>,
+    pub(super) reason: Option<Text>,
     /// Not written before this ISO time
     #[arg(long)]
-    pub(super) created_after: Option<String>,
+    pub(super) created_after: Option<Text>,
     /// Not written after this ISO time
     #[arg(long)]
-    pub(super) created_before: Option<String>,
+    pub(super) created_before: Option<Text>,
 }
 
 /// List recurring issues, grouped as in stormlog 0.3.9 ('stormlog issues' does more)
@@ -187,19 +205,19 @@ pub(super) struct Issues {
     pub(super) output: Nested,
     /// Only this issue
     #[arg(long)]
-    pub(super) fingerprint_id: Option<String>,
+    pub(super) fingerprint_id: Option<Text>,
     /// Only of this kind
-    #[arg(long, value_parser = ISSUE_KINDS)]
-    pub(super) kind: Option<String>,
+    #[arg(long, value_parser = PossibleValuesParser::new(ISSUE_KINDS).map(Text::from))]
+    pub(super) kind: Option<Text>,
     /// Only in this state
-    #[arg(long, value_parser = ISSUE_STATES)]
-    pub(super) state: Option<String>,
+    #[arg(long, value_parser = PossibleValuesParser::new(ISSUE_STATES).map(Text::from))]
+    pub(super) state: Option<Text>,
     /// Only of this severity
     #[arg(long)]
-    pub(super) severity: Option<String>,
+    pub(super) severity: Option<Text>,
     /// Only seen in this session
     #[arg(long, alias = "session")]
-    pub(super) session_id: Option<String>,
+    pub(super) session_id: Option<Text>,
 }
 
 /// Summarize a metric per session, rank or status
@@ -213,11 +231,11 @@ pub(super) struct Summary {
     #[command(flatten)]
     pub(super) output: Nested,
     /// Metric
-    #[arg(long, value_parser = Metric::ALL.map(Metric::as_str))]
-    pub(super) metric: String,
+    #[arg(long, value_parser = named(Metric::ALL.map(Metric::as_str), Metric::parse))]
+    pub(super) metric: Metric,
     /// Compute one value for each of these [default: session]
-    #[arg(long, value_parser = GroupBy::ALL.map(GroupBy::as_str))]
-    pub(super) group_by: Option<String>,
+    #[arg(long, value_parser = named(GroupBy::ALL.map(GroupBy::as_str), GroupBy::parse))]
+    pub(super) group_by: Option<GroupBy>,
 }
 
 /// List what happened around a moment, sorted by confidence, then by distance in time
@@ -234,22 +252,22 @@ pub(super) struct Correlate {
     pub(super) anchor: Anchor,
     /// Only of this session
     #[arg(long, alias = "session")]
-    pub(super) session_id: Option<String>,
+    pub(super) session_id: Option<Text>,
     /// Only of this job
     #[arg(long)]
-    pub(super) job_id: Option<String>,
+    pub(super) job_id: Option<Text>,
     /// Only of this rank, or without a rank
     #[arg(long)]
     pub(super) rank: Option<i64>,
     /// Include other sessions of the job (distributed), or not (session)
-    #[arg(long, value_parser = ["session", "distributed"], default_value = "session")]
-    pub(super) scope: String,
+    #[arg(long, value_parser = named(Scope::ALL.map(Scope::as_str), Scope::parse), default_value = "session")]
+    pub(super) scope: Scope,
     /// Nanoseconds before and after the moment
     #[arg(long, default_value_t = DEFAULT_WINDOW_NS, value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) window_ns: i64,
     /// Only evidence of this kind; repeatable
-    #[arg(long, value_parser = EVIDENCE_KINDS)]
-    pub(super) kind: Vec<String>,
+    #[arg(long, value_parser = PossibleValuesParser::new(EVIDENCE_KINDS).map(Text::from))]
+    pub(super) kind: Vec<Text>,
     /// At most this many rows
     #[arg(long)]
     pub(super) limit: Option<usize>,
@@ -263,5 +281,5 @@ pub(super) struct Anchor {
     pub(super) at_ns: Option<i64>,
     /// The moment of this event
     #[arg(long)]
-    pub(super) record_id: Option<String>,
+    pub(super) record_id: Option<Text>,
 }

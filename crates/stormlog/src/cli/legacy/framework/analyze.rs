@@ -12,7 +12,7 @@ use stormlog_compat::framework::{
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::whole;
 use stormlog_format::{Map, Value as Recorded};
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::path_for_terminal;
 use stormlog_report::{DrawnTrack, PictureKind, Story};
 
 use super::names;
@@ -82,19 +82,16 @@ struct Recording {
 impl Recording {
     fn read(framework: Framework, path: &Path) -> anyhow::Result<Self> {
         let content = regular_file::read(path, LARGEST)
-            .with_context(|| format!("cannot read '{}'", for_terminal(&path.to_string_lossy())))?;
-        let document: Value = serde_json::from_slice(&content).with_context(|| {
-            let path = path.to_string_lossy();
-            format!("'{}' is not a JSON document", for_terminal(&path))
-        })?;
+            .with_context(|| format!("cannot read '{}'", path_for_terminal(path)))?;
+        let document: Value = serde_json::from_slice(&content)
+            .with_context(|| format!("'{}' is not a JSON document", path_for_terminal(path)))?;
         let numbers = |key: &str| -> Vec<f64> {
             let list = document.get(key).and_then(Value::as_array);
             let numbers = list.into_iter().flatten().filter_map(Value::as_f64);
             numbers.collect()
         };
         if document.get("memory_usage").is_none() {
-            let path = path.to_string_lossy();
-            let path = for_terminal(&path);
+            let path = path_for_terminal(path);
             let program = names(framework).program;
             anyhow::bail!(
                 "'{path}' has no 'memory_usage'; it was not written by '{program} track' or 'monitor'"
@@ -215,7 +212,7 @@ fn lines(
         format!(
             "{} memory of '{}'",
             names(framework).framework,
-            for_terminal(&arguments.input.to_string_lossy())
+            path_for_terminal(&arguments.input)
         ),
         String::new(),
         "Basic Analysis:".into(),

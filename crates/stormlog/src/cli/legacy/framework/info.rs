@@ -7,10 +7,6 @@ use super::{Framework, names};
 use crate::Exit;
 use crate::console::Console;
 
-/// Show system and GPU information
-#[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {}
-
 pub(crate) fn run(
     framework: Framework,
     verbose: bool,

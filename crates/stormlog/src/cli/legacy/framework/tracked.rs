@@ -5,8 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stormlog_capture::collect::Collector;
-use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::record::event::TrackedEvent;
 use stormlog_capture::record::{Detail, EventQuery, Recorder};
@@ -15,49 +13,15 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{DistributedIdentity, EventType, Map, SessionStatus, Text, Value};
 
 use super::{Framework, megabytes, names};
+use crate::cli::subject::{Source, Subject};
 use crate::cli::write_whole;
 use crate::console::Console;
-use crate::recording::{Capture, gpu_collectors, own_collector, until_end};
+use crate::recording::{Capture, until_end};
 use crate::signals::Signals;
 
 /// The largest number of events that one sample can produce; used to compute the size of the event
 /// history.
 const EVENTS_PER_SAMPLE: usize = 4;
-
-/// The device or process whose memory is recorded.
-pub(crate) enum Subject {
-    /// The GPU with this index, whose memory use is read from the GPU driver.
-    Gpu(u32),
-    /// The GPU with this index, or the recording process on a machine without a GPU.
-    GpuOrProcess(u32),
-    /// The process of `tfmemprof` or `jaxmemprof` itself.
-    Process,
-}
-
-impl Subject {
-    fn collectors(&self) -> anyhow::Result<(Vec<Box<dyn Collector>>, Source)> {
-        let gpu = |index| gpu_collectors(&[index], Share::NotRecorded);
-        let of_process = || (vec![own_collector()], Source::Process);
-        match *self {
-            Self::Process => Ok(of_process()),
-            Self::Gpu(index) => match gpu(index) {
-                Ok(collectors) => Ok((collectors, Source::Driver)),
-                Err(reason) => anyhow::bail!("{reason}"),
-            },
-            Self::GpuOrProcess(index) => {
-                Ok(gpu(index)
-                    .map_or_else(|_| of_process(), |collectors| (collectors, Source::Driver)))
-            }
-        }
-    }
-}
-
-/// Whether the recorded memory sizes are those of a GPU, from its driver, or those of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Driver,
-    Process,
-}
 
 /// The settings of `track` and `monitor`: the device to record, the interval between samples, and
 /// where events are stored.
@@ -79,8 +43,8 @@ pub(crate) struct Tracking {
 pub(crate) struct Recording {
     pub(crate) recorder: Arc<Recorder>,
     signals: Signals,
+    pub(crate) source: Source,
     framework: Framework,
-    source: Source,
     threshold_mb: Option<f64>,
     max_history: usize,
 }
@@ -89,7 +53,8 @@ impl Tracking {
     /// Prepares the recording without starting it. From this call on, signals such as Ctrl+C are
     /// handled.
     pub(crate) fn recording(self) -> anyhow::Result<Recording> {
-        let (collectors, source) = self.subject.collectors()?;
+        let collectors = self.subject.collectors();
+        let (collectors, source) = collectors.map_err(anyhow::Error::msg)?;
         let capture = Capture {
             collectors,
             interval: self.interval,
@@ -116,24 +81,13 @@ impl Tracking {
 }
 
 impl Recording {
-    /// The value for `backend` in out-of-memory bundles: `cpu`, `jax` or `cuda`.
-    pub(crate) fn backend(&self) -> &'static str {
-        match (self.framework, self.source) {
-            (_, Source::Process) => "cpu",
-            (Framework::Jax, Source::Driver) => "jax",
-            (Framework::TensorFlow, Source::Driver) => "cuda",
-        }
-    }
-
     /// Records until the duration has passed or a signal requests the end. `look` is called
     /// regularly while the recording runs.
     pub(crate) fn run(
         &self,
         duration: Option<Duration>,
         mut look: impl FnMut(&Recorder) -> anyhow::Result<()>,
-        console: &mut Console<'_>,
-    ) -> anyhow::Result<Tracked> {
-        console.out.flush()?;
+    ) -> anyhow::Result<Tracked<'_>> {
         self.recorder.start()?;
         until_end(&self.recorder, &self.signals, duration, |_| {
             look(&self.recorder)
@@ -148,9 +102,7 @@ impl Recording {
         let limit = self.threshold_mb;
         let alerts = limit.map_or_else(Vec::new, |limit| crossings(&samples, limit));
         Ok(Tracked {
-            framework: self.framework,
-            source: self.source,
-            max_history: self.max_history,
+            recording: self,
             samples,
             alerts,
         })
@@ -202,15 +154,13 @@ fn crossings(samples: &[Sample], threshold_mb: f64) -> Vec<Value> {
 
 /// The samples and alerts of a finished recording, from which the printed summary and the output
 /// file are made.
-pub(crate) struct Tracked {
-    framework: Framework,
-    source: Source,
-    max_history: usize,
+pub(crate) struct Tracked<'a> {
+    recording: &'a Recording,
     samples: Vec<Sample>,
     alerts: Vec<Value>,
 }
 
-impl Tracked {
+impl Tracked<'_> {
     fn peak(&self) -> f64 {
         let sizes = self.samples.iter().map(|sample| sample.megabytes());
         sizes.fold(0.0, f64::max)
@@ -221,19 +171,35 @@ impl Tracked {
         sum / self.samples.len().max(1) as f64
     }
 
-    /// Prints the peak, the average, and the numbers of samples and alerts.
-    pub(crate) fn print(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
+    /// Prints a summary under a heading: the peak, the average, and the numbers of samples and
+    /// alerts. Then writes the file of `--output`, if one was given.
+    pub(crate) fn report(
+        &self,
+        heading: &str,
+        output: Option<&Path>,
+        console: &mut Console<'_>,
+    ) -> anyhow::Result<()> {
+        writeln!(console.out, "\n{heading}:")?;
         writeln!(console.out, "--------------------")?;
         writeln!(console.out, "Peak Memory: {:.2} MB", self.peak())?;
         writeln!(console.out, "Average Memory: {:.2} MB", self.average())?;
         writeln!(console.out, "Samples: {}", self.samples.len())?;
         writeln!(console.out, "Alerts: {}", self.alerts.len())?;
+        if let Some(path) = output {
+            self.write(path)?;
+            let saved = match self.recording.framework {
+                Framework::TensorFlow => "Results saved to:",
+                Framework::Jax => "Results saved to",
+            };
+            writeln!(console.out, "{saved} {}", path.display())?;
+        }
         Ok(())
     }
 
     /// Writes the file of `--output`, a JSON object with the keys and units of stormlog 0.3.9.
-    pub(crate) fn write(&self, path: &Path, recorder: &Recorder) -> anyhow::Result<()> {
+    fn write(&self, path: &Path) -> anyhow::Result<()> {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let recorder = &self.recording.recorder;
         let records = recorder.records();
         let statistics = recorder.device_statistics(None);
         let taken = recorder
@@ -244,7 +210,7 @@ impl Tracked {
             (Some(first), Some(last)) => last.time - first.time,
             _ => 0.0,
         };
-        let is_jax = self.framework == Framework::Jax;
+        let is_jax = self.recording.framework == Framework::Jax;
         let size = |sample: &Sample| {
             if is_jax {
                 Value::Int(sample.bytes)
@@ -267,7 +233,7 @@ impl Tracked {
         }
         let events = records.iter().map(|record| Value::Map(record.to_record()));
         map.insert("events", Value::List(events.collect()));
-        map.insert("history_window_limit", count(self.max_history));
+        map.insert("history_window_limit", count(self.recording.max_history));
         map.insert("history_retained_samples", count(self.samples.len()));
         let dropped = taken.unwrap_or(0).saturating_sub(count(self.samples.len()));
         map.insert("history_dropped_samples", dropped);
@@ -284,7 +250,7 @@ impl Tracked {
     }
 
     fn insert_source(&self, map: &mut Map) {
-        let of_device = self.source == Source::Driver;
+        let of_device = self.recording.source != Source::Process;
         map.insert("device_memory_available", Value::Bool(of_device));
         let source = if of_device { "driver" } else { "process_rss" };
         map.insert("memory_source", source);

@@ -12,7 +12,7 @@ use stormlog_analysis::{
 use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_report::PictureKind;
 use stormlog_report::document::to_value;
-use stormlog_report::escape::for_terminal;
+use stormlog_report::escape::{for_terminal, path_for_terminal};
 
 use crate::Exit;
 use crate::cli::analyze::{FailOn, give_states, positive_hours, saw_events};
@@ -120,12 +120,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             FileFormat::Text => lines.join("\n") + "\n",
         };
         write_whole(file, content.as_bytes())?;
-        let file = file.display().to_string();
-        writeln!(
-            console.out,
-            "Analysis report saved to: {}",
-            for_terminal(&file)
-        )?;
+        let file = path_for_terminal(file);
+        writeln!(console.out, "Analysis report saved to: {file}")?;
     }
     if arguments.visualization {
         visualize(arguments, &outcome, console)?;
@@ -160,12 +156,8 @@ fn visualize(
         )?);
     }
     for file in files {
-        let file = file.display().to_string();
-        writeln!(
-            console.out,
-            "Visualization saved to: {}",
-            for_terminal(&file)
-        )?;
+        let file = path_for_terminal(&file);
+        writeln!(console.out, "Visualization saved to: {file}")?;
     }
     Ok(())
 }

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use stormlog_capture::record::EventQuery;
-use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::export::ExportFormat;
 use stormlog_format::{DistributedIdentity, EventType, SessionStatus};
 
-use super::capture::{Mode, number, recorder};
+use super::capture::{number, recorder, save, size};
 use crate::Exit;
+use crate::cli::named_values::named;
+use crate::cli::subject::Source;
 use crate::console::Console;
 use crate::recording::{positive_seconds, until_end};
 use crate::signals::Signals;
@@ -36,8 +37,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format of the file
-    #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
-    format: String,
+    #[arg(long, value_parser = named(["csv", "json"], ExportFormat::parse), default_value = "csv")]
+    format: ExportFormat,
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -47,16 +48,16 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         local_rank: 0,
         world_size: 1,
     };
-    let (recorder, mode) = recorder(arguments.device, arguments.interval, alone, None, None)?;
+    let (recorder, source) = recorder(arguments.device, arguments.interval, alone, None, None)?;
     let signals = Signals::that_end()?;
     let seconds = arguments.duration.as_secs_f64();
     writeln!(
         console.out,
         "Starting memory monitoring for {seconds:?} seconds..."
     )?;
-    let name = match mode {
-        Mode::Gpu => "GPU (cuda)",
-        Mode::Cpu => "CPU",
+    let name = match source {
+        Source::Gpu(_) => "GPU (cuda)",
+        Source::Process => "CPU",
     };
     writeln!(console.out, "Mode: {name}")?;
     let interval = arguments.interval.as_secs_f64();
@@ -68,7 +69,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         if elapsed >= next {
             next = elapsed + LINE_EVERY;
             let current = recorder.current();
-            let memory = current.map_or_else(|| "-".into(), |reading| mode.size(reading.level()));
+            let memory = current.map_or("-".into(), |reading| size(source, reading.level()));
             let elapsed = elapsed.as_secs_f64();
             writeln!(
                 console.out,
@@ -90,17 +91,13 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     writeln!(console.out, "------------------------------")?;
     writeln!(console.out, "Snapshots collected: {}", samples.len())?;
     let peak = number(&recorder.tally(), "peak_memory");
-    writeln!(console.out, "Peak memory usage: {}", mode.size(peak))?;
+    writeln!(console.out, "Peak memory usage: {}", size(source, peak))?;
     writeln!(
         console.out,
         "Memory change from baseline: {}",
-        mode.size(change)
+        size(source, change)
     )?;
-    if let Some(path) = &arguments.output {
-        let format = ExportFormat::parse(&arguments.format).unwrap_or(ExportFormat::Csv);
-        export(path, &recorder.records(), format)
-            .with_context(|| format!("cannot write '{}'", path.display()))?;
-        writeln!(console.out, "Data saved to: {}", path.display())?;
-    }
+    let output = arguments.output.as_deref();
+    save(&recorder, output, arguments.format, "Data", console)?;
     Ok(Exit::Fine)
 }

@@ -4,19 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use stormlog_capture::record::event::TrackedEvent;
-use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::export::ExportFormat;
 use stormlog_capture::record::watchdog::Watchdog;
 use stormlog_capture::record::{EventQuery, Recorder};
 use stormlog_format::{EventType, Map, SessionStatus, Value, metadata_keys};
 use stormlog_report::escape::for_terminal;
 
-use super::capture::{Mode, number, recorder};
+use super::capture::{number, recorder, save, size};
 use crate::Exit;
-use crate::cli::flight::{FlightFlags, FlightRecorder};
+use crate::cli::flight::{FlightFlags, FlightRecorder, print_bundle};
 use crate::cli::integrations::Integrations;
+use crate::cli::named_values::named;
 use crate::cli::sink_flags::SinkFlags;
+use crate::cli::subject::Source;
 use crate::console::Console;
 use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_end};
 use crate::services::Finished;
@@ -44,8 +45,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format of the file
-    #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
-    format: String,
+    #[arg(long, value_parser = named(["csv", "json"], ExportFormat::parse), default_value = "csv")]
+    format: ExportFormat,
     /// On alerts, free unused memory of the recorder; the recorded program is not affected
     #[arg(long)]
     watchdog: bool,
@@ -69,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     arguments.integrations.check(console)?;
     let sink = arguments.sink.config()?;
     let identity = arguments.identity.resolve()?;
-    let (recorder, mode) = recorder(
+    let (recorder, source) = recorder(
         arguments.device,
         arguments.interval,
         identity,
@@ -77,26 +78,25 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         arguments.flight.bundle_events(MAX_EVENTS),
     )?;
     let signals = Signals::that_end()?;
-    announce(arguments, mode, console)?;
+    announce(arguments, source, console)?;
     recorder.set_threshold("memory_warning_percent", arguments.warning_threshold);
     recorder.set_threshold("memory_critical_percent", arguments.critical_threshold);
-    let mut flight = arguments
-        .flight
-        .recorder(mode.backend(), "gpumemprof track");
+    let backend = source.backend("cuda");
+    let mut flight = arguments.flight.recorder(backend, "gpumemprof track");
     let tracked = track(
         arguments,
         &recorder,
         &signals,
-        mode,
+        source,
         flight.as_mut(),
         console,
     );
     if let (Err(error), Some(flight)) = (&tracked, &mut flight) {
-        tell_bundle(flight.failed(&recorder, error)?, console)?;
+        print_bundle(flight.failed(&recorder, error)?, console)?;
     }
     tracked?;
     recorder.stop(SessionStatus::Completed);
-    summary(arguments, &recorder, mode, console)?;
+    summary(arguments, &recorder, source, console)?;
     let bundle = flight.as_ref().and_then(FlightRecorder::last_bundle);
     let finished = || Finished::tracking(&recorder, arguments.output.as_deref(), bundle);
     let integrations = &arguments.integrations;
@@ -108,7 +108,7 @@ fn track(
     arguments: &Arguments,
     recorder: &Arc<Recorder>,
     signals: &Signals,
-    mode: Mode,
+    source: Source,
     mut flight: Option<&mut FlightRecorder>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
@@ -134,29 +134,22 @@ fn track(
             }
         }
         if let Some(flight) = &mut flight {
-            tell_bundle(flight.look(recorder)?, console)?;
+            print_bundle(flight.look(recorder)?, console)?;
         }
         if elapsed >= next_status {
             next_status = elapsed + STATUS_EVERY;
-            status(recorder, mode, elapsed, console)?;
+            status(recorder, source, elapsed, console)?;
         }
         Ok(())
     })?;
     Ok(())
 }
 
-fn tell_bundle(path: Option<PathBuf>, console: &mut Console<'_>) -> anyhow::Result<()> {
-    if let Some(path) = path {
-        writeln!(
-            console.out,
-            "OOM flight recorder dump saved to: {}",
-            for_terminal(&path.to_string_lossy())
-        )?;
-    }
-    Ok(())
-}
-
-fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> anyhow::Result<()> {
+fn announce(
+    arguments: &Arguments,
+    source: Source,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
     let device = arguments
         .device
         .map_or_else(|| "current".to_owned(), |device| device.to_string());
@@ -169,7 +162,7 @@ fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> any
         None => writeln!(console.out, "Duration: indefinite")?,
     }
     writeln!(console.out, "Press Ctrl+C to stop\n")?;
-    if mode == Mode::Cpu {
+    if source == Source::Process {
         writeln!(
             console.out,
             "Running CPU memory tracker (no GPU backend available)."
@@ -205,15 +198,15 @@ fn tell_alerts(alerts: &[Arc<TrackedEvent>], console: &mut Console<'_>) -> anyho
 
 fn status(
     recorder: &Recorder,
-    mode: Mode,
+    source: Source,
     elapsed: Duration,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let statistics = recorder.device_statistics(None);
     let current = recorder.current();
-    let memory = current.map_or_else(|| "-".to_owned(), |reading| mode.size(reading.level()));
+    let memory = current.map_or("-".into(), |reading| size(source, reading.level()));
     let utilization = match statistics.get("memory_utilization_percent") {
-        Some(Value::Float(percent)) if mode == Mode::Gpu => format!("{percent:.1}%"),
+        Some(Value::Float(percent)) if source != Source::Process => format!("{percent:.1}%"),
         _ => "-".to_owned(),
     };
     let health = statistics
@@ -224,7 +217,7 @@ fn status(
         console.out,
         "Elapsed: {:.1}s, Memory: {memory} ({utilization}), Peak: {}, Health: {health}",
         elapsed.as_secs_f64(),
-        mode.size(number(&statistics, "peak_memory")),
+        size(source, number(&statistics, "peak_memory")),
     )?;
     console.out.flush()?;
     Ok(())
@@ -233,7 +226,7 @@ fn status(
 fn summary(
     arguments: &Arguments,
     recorder: &Recorder,
-    mode: Mode,
+    source: Source,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let statistics = recorder.device_statistics(None);
@@ -245,16 +238,12 @@ fn summary(
         number(&statistics, "total_events")
     )?;
     let peak = number(&statistics, "peak_memory");
-    writeln!(console.out, "Peak memory: {}", mode.size(peak))?;
+    writeln!(console.out, "Peak memory: {}", size(source, peak))?;
     let alerts = number(&statistics, "alert_count");
     if alerts > 0 {
         writeln!(console.out, "Alerts: {alerts}")?;
     }
-    if let Some(path) = &arguments.output {
-        let format = ExportFormat::parse(&arguments.format).unwrap_or(ExportFormat::Csv);
-        export(path, &recorder.records(), format)
-            .with_context(|| format!("cannot write '{}'", path.display()))?;
-        writeln!(console.out, "Events saved to: {}", path.display())?;
-    }
+    let output = arguments.output.as_deref();
+    save(recorder, output, arguments.format, "Events", console)?;
     Ok(())
 }

@@ -3,17 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stormlog_capture::record::Recorder;
-use stormlog_report::escape::for_terminal;
-
+use super::device::device;
 use super::needs_jax;
-use super::selector::{Selector, selector};
 use crate::Exit;
-use crate::cli::flight::{FlightFlags, FlightRecorder};
+use crate::cli::flight::{FlightFlags, FlightRecorder, print_bundle};
 use crate::cli::integrations::Integrations;
 use crate::cli::legacy::framework::Framework;
 use crate::cli::legacy::framework::tracked::Tracking;
 use crate::cli::sink_flags::SinkFlags;
+use crate::cli::subject::Subject;
 use crate::console::Console;
 use crate::recording::{IdentityArguments, positive_seconds};
 use crate::services::Finished;
@@ -34,8 +32,8 @@ pub(super) struct MonitorArguments {
     #[arg(long, value_name = "MB")]
     threshold: Option<f64>,
     /// The device: its index, cpu or gpu
-    #[arg(long, default_value = "0", value_parser = selector)]
-    device: Selector,
+    #[arg(long, default_value = "0", value_parser = device)]
+    device: Subject,
     /// Write the samples to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -56,8 +54,8 @@ pub(super) struct TrackArguments {
     #[arg(long, value_name = "MB", default_value_t = 4000.0)]
     threshold: f64,
     /// The device: its index, cpu or gpu
-    #[arg(long, default_value = "0", value_parser = selector)]
-    device: Selector,
+    #[arg(long, default_value = "0", value_parser = device)]
+    device: Subject,
     /// Save a device memory profile; not possible from outside, so this only prints a note
     #[arg(long)]
     profile: bool,
@@ -96,7 +94,7 @@ pub(super) fn monitor(
     needs_jax()?;
     let tracking = Tracking {
         framework: Framework::Jax,
-        subject: arguments.device.subject(),
+        subject: arguments.device,
         interval: arguments.interval,
         threshold_mb: arguments.threshold,
         identity: IdentityArguments::default().resolve()?,
@@ -105,13 +103,8 @@ pub(super) fn monitor(
         bundle_events: None,
     };
     let recording = tracking.recording()?;
-    let tracked = recording.run(arguments.duration, |_| Ok(()), console)?;
-    writeln!(console.out, "\nMonitoring Results:")?;
-    tracked.print(console)?;
-    if let Some(path) = &arguments.output {
-        tracked.write(path, &recording.recorder)?;
-        writeln!(console.out, "Results saved to {}", path.display())?;
-    }
+    let tracked = recording.run(arguments.duration, |_| Ok(()))?;
+    tracked.report("Monitoring Results", arguments.output.as_deref(), console)?;
     Ok(Exit::Fine)
 }
 
@@ -128,7 +121,7 @@ pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> an
     let history = arguments.history.samples();
     let tracking = Tracking {
         framework: Framework::Jax,
-        subject: arguments.device.subject(),
+        subject: arguments.device,
         interval: arguments.interval,
         threshold_mb: Some(arguments.threshold),
         sink: arguments.sink.config()?,
@@ -137,46 +130,21 @@ pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> an
         bundle_events: arguments.flight.bundle_events(history),
     };
     let recording = tracking.recording()?;
-    let mut flight = arguments
-        .flight
-        .recorder(recording.backend(), "jaxmemprof track");
+    let backend = recording.source.backend("jax");
+    let mut flight = arguments.flight.recorder(backend, "jaxmemprof track");
     writeln!(console.out, "Tracking memory; press Ctrl+C to stop")?;
-    let mut bundles = Vec::new();
-    let tracked = recording.run(
-        None,
-        |recorder| look(flight.as_mut(), recorder, &mut bundles),
-        console,
-    );
+    console.out.flush()?;
+    let tracked = recording.run(None, |recorder| match &mut flight {
+        Some(flight) => print_bundle(flight.look(recorder)?, console),
+        None => Ok(()),
+    });
     if let (Err(error), Some(flight)) = (&tracked, &mut flight) {
-        bundles.extend(flight.failed(&recording.recorder, error)?);
+        print_bundle(flight.failed(&recording.recorder, error)?, console)?;
     }
-    for bundle in &bundles {
-        let path = for_terminal(&bundle.to_string_lossy()).into_owned();
-        writeln!(console.out, "OOM flight recorder dump saved to: {path}")?;
-    }
-    let tracked = tracked?;
-    writeln!(console.out, "\nTracking Summary:")?;
-    tracked.print(console)?;
-    tracked.write(&arguments.output, &recording.recorder)?;
-    writeln!(
-        console.out,
-        "Results saved to {}",
-        arguments.output.display()
-    )?;
+    tracked?.report("Tracking Summary", Some(&arguments.output), console)?;
     let bundle = flight.as_ref().and_then(FlightRecorder::last_bundle);
     let finished = || Finished::tracking(&recording.recorder, Some(&arguments.output), bundle);
     let integrations = &arguments.integrations;
     integrations.log("jaxmemprof-track", finished, console)?;
     Ok(Exit::Fine)
-}
-
-fn look(
-    flight: Option<&mut FlightRecorder>,
-    recorder: &Recorder,
-    bundles: &mut Vec<PathBuf>,
-) -> anyhow::Result<()> {
-    if let Some(flight) = flight {
-        bundles.extend(flight.look(recorder)?);
-    }
-    Ok(())
 }

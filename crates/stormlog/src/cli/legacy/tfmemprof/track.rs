@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::device;
+use super::device::device;
 use crate::Exit;
 use crate::cli::integrations::Integrations;
 use crate::cli::legacy::framework::Framework;
@@ -67,7 +67,7 @@ pub(super) fn monitor(
 ) -> anyhow::Result<Exit> {
     let tracking = Tracking {
         framework: Framework::TensorFlow,
-        subject: device::subject(&arguments.device),
+        subject: device(&arguments.device),
         interval: arguments.interval,
         threshold_mb: arguments.threshold,
         identity: IdentityArguments::default().resolve()?,
@@ -76,13 +76,8 @@ pub(super) fn monitor(
         bundle_events: None,
     };
     let recording = tracking.recording()?;
-    let tracked = recording.run(arguments.duration, |_| Ok(()), console)?;
-    writeln!(console.out, "\nMonitoring Summary:")?;
-    tracked.print(console)?;
-    if let Some(path) = &arguments.output {
-        tracked.write(path, &recording.recorder)?;
-        writeln!(console.out, "Results saved to: {}", path.display())?;
-    }
+    let tracked = recording.run(arguments.duration, |_| Ok(()))?;
+    tracked.report("Monitoring Summary", arguments.output.as_deref(), console)?;
     Ok(Exit::Fine)
 }
 
@@ -90,7 +85,7 @@ pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> an
     arguments.integrations.check(console)?;
     let tracking = Tracking {
         framework: Framework::TensorFlow,
-        subject: device::subject(&arguments.device),
+        subject: device(&arguments.device),
         interval: arguments.interval,
         threshold_mb: Some(arguments.threshold),
         sink: arguments.sink.config()?,
@@ -100,15 +95,9 @@ pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> an
     };
     let recording = tracking.recording()?;
     writeln!(console.out, "Tracking memory; press Ctrl+C to stop")?;
-    let tracked = recording.run(None, |_| Ok(()), console)?;
-    writeln!(console.out, "\nTracking Summary:")?;
-    tracked.print(console)?;
-    tracked.write(&arguments.output, &recording.recorder)?;
-    writeln!(
-        console.out,
-        "Results saved to: {}",
-        arguments.output.display()
-    )?;
+    console.out.flush()?;
+    let tracked = recording.run(None, |_| Ok(()))?;
+    tracked.report("Tracking Summary", Some(&arguments.output), console)?;
     let finished = || Finished::tracking(&recording.recorder, Some(&arguments.output), None);
     let integrations = &arguments.integrations;
     integrations.log("tfmemprof-track", finished, console)?;
