@@ -98,7 +98,7 @@ def test_jax_selectors_are_checked_before_anything_starts() -> None:
 
 def test_analyze_says_what_a_file_shows(tmp_path: Path) -> None:
     usage = [100.0 + 5 * step for step in range(40)]
-    common = {"peak_memory": 295.0, "average_memory": 197.5, "duration": 4.0}
+    common = {"peak_memory": 295.0, "average_memory": 3.7091818009578996, "duration": 4.0}
     common["timestamps"] = [step / 10 for step in range(40)]  # type: ignore[assignment]
     for name, sizes in (("tfmemprof", usage), ("jaxmemprof", [int(size * MB) for size in usage])):
         file = tmp_path / f"{name}.json"
@@ -119,6 +119,7 @@ def test_analyze_says_what_a_file_shows(tmp_path: Path) -> None:
         document = json.loads(answer.stdout)
         assert [leak["type"] for leak in document["leaks"]][0] == "monotonic_increase"
         assert document["samples"] == 40 and document["optimization"] is None
+        assert document["average_memory_mb"] == common["average_memory"]  # all digits
 
 
 def test_analyze_refuses_what_is_no_recording(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ use stormlog_analysis::regular_file;
 use stormlog_compat::framework::{
     Fragmentation, Framework, efficiency, leaks, patterns, score, suggestions,
 };
-use stormlog_format::json::{Layout, Writer};
 use stormlog_format::whole;
 use stormlog_format::{Map, Value as Recorded};
 use stormlog_report::escape::path_for_terminal;
@@ -153,7 +152,7 @@ pub(crate) fn run(
     let findings = analyze(framework, &recording, arguments);
     let text = lines(framework, &recording, &findings, arguments).join("\n") + "\n";
     if arguments.json {
-        let document = document(&recording, &findings)?;
+        let document = document(&recording, &findings);
         writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
     } else {
         write!(console.out, "{text}")?;
@@ -276,21 +275,16 @@ fn number(map: &Map, key: &str) -> f64 {
     }
 }
 
-fn document(recording: &Recording, findings: &Findings) -> anyhow::Result<Value> {
-    let value = |map: &Map| -> anyhow::Result<Value> {
-        let text = Writer::new(Layout::Indented).map_to_string(map);
-        Ok(serde_json::from_str(&text)?)
-    };
-    let list = |maps: &[Map]| maps.iter().map(value).collect::<anyhow::Result<Vec<_>>>();
-    Ok(json!({
+fn document(recording: &Recording, findings: &Findings) -> Value {
+    json!({
         "peak_memory_mb": recording.peak,
         "average_memory_mb": recording.average,
         "duration_seconds": recording.seconds,
         "samples": recording.usage.len(),
         "allocations": recording.steps(|a, b| b > a),
         "deallocations": recording.steps(|a, b| b < a),
-        "leaks": list(&findings.leaks)?,
-        "patterns": list(&findings.patterns)?,
-        "optimization": findings.score.as_ref().map(value).transpose()?,
-    }))
+        "leaks": findings.leaks,
+        "patterns": findings.patterns,
+        "optimization": findings.score,
+    })
 }
