@@ -9,16 +9,13 @@ use std::collections::HashMap;
 use stormlog_format::{Map, Text, Value};
 
 use super::finding::is_finding;
-use super::object::Issue;
+use super::object::{Issue, StateInfo};
 
 /// The value of the key `format` in `issues.json`, the file with the states of issues.
 const FORMAT: &str = "stormlog.issues";
 
 /// The version of the file format that is written.
 const VERSION: i64 = 1;
-
-/// The keys of an entry that describe the decision: when, by whom, why, and until when.
-const SAID: [&str; 4] = ["changed_at_ns", "changed_by", "reason", "ignored_until_ns"];
 
 /// Why a document is not a valid `issues.json`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -207,9 +204,13 @@ impl States {
         for issue in issues {
             issue.state = self.state_of(issue, now_ns);
             issue.state_info = self.entry_of(issue).map(|entry| {
-                let said = SAID.into_iter();
-                said.map(|key| (key.into(), entry.get(key).cloned().unwrap_or(Value::Null)))
-                    .collect()
+                let value = |key: &str| entry.get(key).cloned().unwrap_or(Value::Null);
+                StateInfo {
+                    changed_at_ns: value("changed_at_ns"),
+                    changed_by: value("changed_by"),
+                    reason: value("reason"),
+                    ignored_until_ns: value("ignored_until_ns"),
+                }
             });
         }
     }

@@ -9,7 +9,7 @@ mod watch;
 use std::collections::HashMap;
 
 use clap::{Args, Subcommand};
-use stormlog_analysis::issue::{Issue, IssueFilter};
+use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
     CorrelationFilter, EventFilter, Evidence, GroupBy, Metric, OomFilter, OomRow,
     RunAttachmentFilter, RunFilter, RunRow, Scope, SessionFilter, SessionRow, Store, SummaryRow,
@@ -201,7 +201,7 @@ fn issues(question: Issues, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.issues(&filter, &HashMap::new());
-        let rows = rows.iter().map(Issue::to_map);
+        let rows = rows.iter().map(map_of);
         question
             .output
             .print(Rows::new(Columns::ISSUES, rows), console)

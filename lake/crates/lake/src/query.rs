@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
-use stormlog_analysis::issue::{Issue, IssueFilter};
+use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
     CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, Evidence, GroupBy, Metric, OomFilter,
     OomRow, Scope, SessionFilter, SessionRow, SummaryRow,
 };
 use stormlog_format::Text;
+use stormlog_format::json::map_of;
 use stormlog_report::rows::{Columns, Rows};
 
 use crate::lake_args::LakeArgs;
@@ -236,7 +237,7 @@ async fn issues(question: Issues) -> Result<()> {
         session_id: text(question.session_id),
     };
     let rows = question.lake.open().await?.issues(&filter).await?;
-    let rows = rows.iter().map(Issue::to_map);
+    let rows = rows.iter().map(map_of);
     question.output.print(Rows::new(Columns::ISSUES, rows))
 }
 

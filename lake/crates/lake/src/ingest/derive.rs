@@ -16,7 +16,7 @@ use stormlog_analysis::timeline::{id_of_run, run_id_of};
 use stormlog_analysis::{
     Damage, Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups,
 };
-use stormlog_format::json::{Layout, Writer};
+use stormlog_format::json::{Layout, Writer, map_of};
 use stormlog_format::{EventType, Map as Object, Text};
 use stormlog_lake_tables::Table;
 use stormlog_report::analyze::Document;
@@ -376,8 +376,9 @@ impl Cluster<'_> {
                 .or(issue.last_seen_ns)
                 .unwrap_or(self.now_ns);
             let source_id = index.source_of(first.as_deref().unwrap_or_default(), "");
-            let document = Writer::new(Layout::Line).map_to_string(&issue.to_map());
-            let mut row = plain(&issue.to_map());
+            let issue = map_of(&issue);
+            let document = Writer::new(Layout::Line).map_to_string(&issue);
+            let mut row = plain(&issue);
             row["date"] = json!(day(seen));
             row["source_id"] = json!(source_id);
             row["document"] = json!(document);

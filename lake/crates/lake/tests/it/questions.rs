@@ -7,14 +7,14 @@ use std::process::Command;
 use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
-use stormlog_analysis::issue::{Issue, IssueFilter};
+use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
     CorrelationFilter, Evidence, GroupBy, Metric, OomFilter, OomRow, Scope, SessionFilter,
     SessionRow, Store, SummaryRow,
 };
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_format::Map;
-use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::json::{Layout, Writer, map_of, parse};
 use stormlog_lake_ask::{Asker, DiagnoseOptions};
 use stormlog_lake_tables::Lake;
 
@@ -141,8 +141,8 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
     let of_files = store.issues(&all, &HashMap::new());
     assert_same(
         &format!("{name}: issues"),
-        &texts(of_lake.iter().map(Issue::to_map)),
-        &texts(of_files.iter().map(Issue::to_map)),
+        &texts(of_lake.iter().map(map_of)),
+        &texts(of_files.iter().map(map_of)),
     );
 }
 
