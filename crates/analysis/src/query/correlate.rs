@@ -101,13 +101,6 @@ pub struct CorrelationResult {
     pub warnings: Vec<String>,
 }
 
-impl CorrelationResult {
-    /// The result as a map, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
-    }
-}
-
 /// A point in time to examine, with its session, job and rank.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Moment {

@@ -48,11 +48,6 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The evidence as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
-    }
-
     pub(crate) fn new(kind: &'static str, title: impl Into<Text>) -> Self {
         Self {
             kind,
@@ -217,7 +212,7 @@ impl super::Store {
                 end_ns: row.end_ns.or(start_ns),
                 source_path: target.unwrap_or_else(|| row.sidecar_path.clone()),
                 source_kind: "attachment".into(),
-                metadata: row.to_map(),
+                metadata: map_of(row),
                 ..Evidence::new("attachment", row.title.clone())
             }
         })

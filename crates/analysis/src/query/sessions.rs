@@ -2,7 +2,6 @@
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use stormlog_format::json::map_of;
 use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
@@ -35,13 +34,6 @@ pub struct SessionRow {
     /// The status when the row was created. A session that is recorded as running, but whose
     /// process has ended, has the status interrupted here.
     pub effective_status: SessionStatus,
-}
-
-impl SessionRow {
-    /// The row as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
-    }
 }
 
 /// Which sessions to list. A field that is `None` accepts every session.

@@ -6,7 +6,6 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use rayon::prelude::*;
 use serde::Serialize;
-use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};
 
 use super::about;
@@ -126,11 +125,6 @@ impl SummaryRow {
     pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key, value);
         self
-    }
-
-    /// The row as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
     }
 
     /// Sorts rows by session id, rank and status, as query results list them.

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    CorrelationFilter, EventFilter, Evidence, GroupBy, Metric, OomFilter, OomRow,
-    RunAttachmentFilter, RunFilter, RunRow, Scope, SessionFilter, SessionRow, Store, SummaryRow,
+    CorrelationFilter, EventFilter, GroupBy, Metric, OomFilter, OomRow, RunAttachmentFilter,
+    RunFilter, RunRow, Scope, SessionFilter, Store,
 };
 use stormlog_format::Text;
 use stormlog_format::json::map_of;
@@ -147,7 +147,7 @@ fn sessions(question: Sessions, console: &mut Console<'_>) -> anyhow::Result<Exi
     };
     answer(&question.sources, console, |store, console| {
         let rows = on_this_machine(|here| store.sessions(&filter, Some(here)));
-        let rows = rows.iter().map(SessionRow::to_map);
+        let rows = rows.iter().map(map_of);
         question
             .output
             .print(Rows::new(Columns::SESSIONS, rows), console)
@@ -214,7 +214,7 @@ fn summary(question: &Summary, console: &mut Console<'_>) -> anyhow::Result<Exit
     let group_by = question.group_by.as_deref().and_then(GroupBy::parse);
     answer(&question.sources, console, |store, console| {
         let rows = store.summarize(metric, group_by.unwrap_or_default());
-        let rows = rows.iter().map(SummaryRow::to_map);
+        let rows = rows.iter().map(map_of);
         question
             .output
             .print(Rows::new(Columns::SUMMARY, rows), console)
@@ -235,8 +235,8 @@ fn correlate(question: Correlate, console: &mut Console<'_>) -> anyhow::Result<E
     };
     answer(&question.sources, console, |store, console| {
         let result = store.correlate(&filter)?;
-        let rows = result.evidence.iter().map(Evidence::to_map);
-        let rows = Rows::new(Columns::CORRELATE, rows).with_document(result.to_map());
+        let rows = result.evidence.iter().map(map_of);
+        let rows = Rows::new(Columns::CORRELATE, rows).with_document(map_of(&result));
         question.output.print(rows, console)
     })
 }

@@ -201,7 +201,7 @@ impl Cluster<'_> {
         };
         let of_unit = self.catalog.attachments.iter();
         let of_unit = of_unit.filter(|attachment| is_first(&attachment.sidecar_path));
-        let rows = of_unit.map(|attachment| plain(&attachment.to_map()));
+        let rows = of_unit.map(|attachment| plain(&map_of(attachment)));
         let rows: Vec<Value> = rows.collect();
         (!rows.is_empty()).then(|| Value::Array(rows).to_string())
     }
@@ -237,7 +237,7 @@ impl Cluster<'_> {
             let id = summary.session_id.to_string();
             let path = row.source_path.to_string();
             let recorded = by_id.get(&summary.session_id).copied();
-            let mut all = plain(&row.to_map());
+            let mut all = plain(&map_of(&row));
             all["date"] = json!(day(summary.started_at_ns));
             all["source_id"] = json!(index.source_of(&id, &path));
             all["run_id"] = json!(runs.id_of(&id));

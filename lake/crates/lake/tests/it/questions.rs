@@ -9,8 +9,7 @@ use futures::TryStreamExt;
 use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    CorrelationFilter, Evidence, GroupBy, Metric, OomFilter, OomRow, Scope, SessionFilter,
-    SessionRow, Store, SummaryRow,
+    CorrelationFilter, GroupBy, Metric, OomFilter, OomRow, Scope, SessionFilter, Store,
 };
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_format::Map;
@@ -107,8 +106,8 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
     let of_lake = asker.sessions(&all).await.unwrap();
     assert_same(
         &format!("{name}: sessions"),
-        &texts(of_lake.iter().map(SessionRow::to_map)),
-        &texts(sessions.iter().map(SessionRow::to_map)),
+        &texts(of_lake.iter().map(map_of)),
+        &texts(sessions.iter().map(map_of)),
     );
     let all = OomFilter::default();
     assert_same(
@@ -126,13 +125,8 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
             let of_lake = asker.summary(metric, group_by).await.unwrap();
             assert_same(
                 &question,
-                &texts(of_lake.iter().map(SummaryRow::to_map)),
-                &texts(
-                    store
-                        .summarize(metric, group_by)
-                        .iter()
-                        .map(SummaryRow::to_map),
-                ),
+                &texts(of_lake.iter().map(map_of)),
+                &texts(store.summarize(metric, group_by).iter().map(map_of)),
             );
         }
     }
@@ -156,8 +150,8 @@ async fn compare_moment(name: &str, asker: &Asker, store: &Store, filter: &Corre
     );
     assert_same(
         &format!("{name}: correlate {filter:?}"),
-        &texts(of_lake.evidence.iter().map(Evidence::to_map)),
-        &texts(of_files.evidence.iter().map(Evidence::to_map)),
+        &texts(of_lake.evidence.iter().map(map_of)),
+        &texts(of_files.evidence.iter().map(map_of)),
     );
 }
 
