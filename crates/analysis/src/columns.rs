@@ -13,10 +13,10 @@ mod row_set;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use stormlog_format::json::parse;
+use stormlog_format::json::parse_object;
 use stormlog_format::scan::RawRecord;
 use stormlog_format::skeleton::{Matcher, Numbered};
-use stormlog_format::{Counters, Event, Map, Text, Value, Version, classify};
+use stormlog_format::{Counters, Event, Map, Text, Version, classify};
 
 pub(crate) use builder::ChunkBuilder;
 use interner::Strings;
@@ -505,10 +505,7 @@ impl<'a> EventRef<'a> {
 
     /// The event's metadata, parsed; empty if the text is not a JSON object.
     pub fn metadata(self) -> Map {
-        match parse(&self.metadata_json()) {
-            Ok(Value::Map(map)) => map,
-            _ => Map::new(),
-        }
+        parse_object(&self.metadata_json()).unwrap_or_default()
     }
 
     /// Bytes in use on the device.

@@ -29,7 +29,9 @@ use stormlog_format::{Event, Manifest, SessionSummary};
 pub use artifact::Artifact;
 pub(crate) use artifact::BUNDLE_SINK;
 pub use bytes::read_document as read_whole;
-pub(crate) use bytes::{open, open_beside, read_beside, read_described, read_error};
+pub(crate) use bytes::{
+    open, open_beside, read_beside, read_error, read_object, read_object_beside,
+};
 pub use damage::Damage;
 use damage::MOST_LISTED;
 pub(crate) use document::RECORD_KEYS;

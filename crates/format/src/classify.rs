@@ -14,7 +14,7 @@ use crate::event_type::EventType;
 use crate::label::normalize_text;
 use crate::metadata_keys;
 use crate::text::{Text, strip};
-use crate::value::{Map, Value};
+use crate::value::Map;
 
 /// The names that make an event an alert, either as its type or as the `severity` in its metadata.
 pub const ALERT_TYPES: [&str; 3] = [
@@ -144,7 +144,7 @@ pub fn is_oom(event_type: &Text, metadata: &Map) -> bool {
 
 /// The value of a metadata key, if it is a text that is not blank.
 pub fn label(metadata: &Map, key: &str) -> Option<Text> {
-    let text = metadata.get(key).and_then(Value::as_text)?;
+    let text = metadata.text(key)?;
     (!text.is_blank()).then(|| normalize_text(text))
 }
 

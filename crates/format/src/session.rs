@@ -144,7 +144,7 @@ impl SessionSummary {
             ended_at_ns,
             host: name("host")?,
             pid: number("pid", -1)?,
-            job_id: map.get("job_id").and_then(Value::as_text).cloned(),
+            job_id: map.text("job_id").cloned(),
             rank: number("rank", 0)?,
             local_rank: number("local_rank", 0)?,
             world_size: number("world_size", 1)?.max(1),

@@ -179,6 +179,21 @@ impl Map {
             .map(|(_, value)| value)
     }
 
+    /// The text under a key, if the value is a string.
+    pub fn text(&self, key: &str) -> Option<&Text> {
+        self.get(key)?.as_text()
+    }
+
+    /// The integer under a key, if the value is an integer that fits into 64 bits.
+    pub fn int(&self, key: &str) -> Option<i64> {
+        self.get(key)?.as_int()
+    }
+
+    /// The object under a key, if the value is an object.
+    pub fn object(&self, key: &str) -> Option<&Map> {
+        self.get(key)?.as_map()
+    }
+
     /// The items of the list under a key; empty when the value is not a list.
     pub fn list(&self, key: &str) -> &[Value] {
         match self.get(key) {

@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use stormlog_format::json::parse;
-use stormlog_format::{Map, SinkNames, Value};
+use stormlog_format::json::parse_object;
+use stormlog_format::{Map, SinkNames};
 
 use super::names::{FileKind, is_hidden, plain_name};
 use super::shape::Shape;
-use crate::load::{RECORD_KEYS, TIMELINE_FILE, open, read_described};
+use crate::load::{RECORD_KEYS, TIMELINE_FILE, open, read_object};
 use crate::pack::has_ending;
 use crate::query::{ATTACHMENTS_FILE, RUN_FILE};
 use crate::regular_file::{Refused, special_kind};
@@ -119,7 +119,7 @@ impl Directory {
             }
         }
         if is_manifest {
-            let document = object(&path);
+            let document = read_object(&path);
             self.manifests.push((path, document));
         } else if name == RUN_FILE {
             self.run_file = Some(path);
@@ -169,14 +169,6 @@ impl Directory {
     }
 }
 
-/// The parsed content of a JSON file; `None` if it cannot be read or is not a JSON object.
-fn object(file: &Path) -> Option<Map> {
-    match parse(&read_described(file).ok()?).ok()? {
-        Value::Map(map) => Some(map),
-        _ => None,
-    }
-}
-
 pub(super) fn is_segment(file: &Path) -> bool {
     SinkNames::of_segment(&plain_name(file)).is_some()
 }
@@ -195,7 +187,7 @@ pub(crate) fn holds_other_records(file: &Path) -> bool {
     // A read error ends the search: the loader reports it.
     let mut lines = lines.map_while(Result::ok);
     let first = lines.find(|line| !line.trim_ascii().is_empty());
-    let Some(Ok(Value::Map(record))) = first.as_deref().map(parse) else {
+    let Some(record) = first.as_deref().and_then(parse_object) else {
         return false;
     };
     !record

@@ -282,8 +282,11 @@ fn manifest_of_rewritten(directory: &Directory) -> Option<Manifest> {
     if !document.contains("rewriting") && !document.contains("thinned") {
         return None;
     }
-    let manifest = Manifest::from_value(&Value::Map(document.clone()))?;
-    Some(settled(&directory.path, names, manifest))
+    Some(settled(
+        &directory.path,
+        names,
+        Manifest::from_map(document),
+    ))
 }
 
 /// The bytes that one poll has read of a file.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text, Value};
+use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text};
 
 use super::directory::{Directory, DirectoryKind};
 use super::follow::event_of_line;
@@ -336,7 +336,7 @@ fn cached_or_read(
     let mut directory = Directory::read(path, roots);
     let sink = read_sink(&directory, before.and_then(|before| before.sink.as_deref()));
     let bundle = directory.manifest(SinkNames::Ordinary);
-    let bundle = bundle.and_then(|manifest| manifest.get("session_id")?.as_text().cloned());
+    let bundle = bundle.and_then(|manifest| manifest.text("session_id").cloned());
     let bundle = bundle.filter(|_| directory.kind == DirectoryKind::OomBundle);
     for (_, document) in &mut directory.manifests {
         *document = None;
@@ -365,8 +365,7 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
     let (names, document) = SinkNames::ALL
         .into_iter()
         .find_map(|names| Some((names, directory.manifest(names)?)))?;
-    let manifest = Manifest::from_value(&Value::Map(document.clone()))?;
-    let manifest = settled(&directory.path, names, manifest);
+    let manifest = settled(&directory.path, names, Manifest::from_map(document));
     if manifest.sessions.is_empty() {
         return None;
     }
@@ -635,7 +634,7 @@ mod tests {
                 session_id: Some(id.into()),
                 thinned_interval_ns: 0,
             }],
-            ..Manifest::from_value(&Value::Map(stormlog_format::Map::new())).unwrap()
+            ..Manifest::from_map(&stormlog_format::Map::new())
         };
         let manifest = Manifest {
             schema_version: 2,

@@ -19,7 +19,7 @@ impl Shape {
     pub(crate) fn of(manifest: &Map) -> Self {
         let has = |keys: &[&str]| keys.iter().all(|key| manifest.contains(key));
         let is_sink = || {
-            let format = manifest.get("format").and_then(Value::as_text);
+            let format = manifest.text("format");
             format.is_some_and(|format| *format == SINK_FORMAT)
                 || has(&["segments"])
                 || matches!(manifest.get("sessions"), Some(Value::List(_)))

@@ -134,9 +134,7 @@ fn oom(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Report, EvidenceLink) 
         device_id: row.event.origin().device_id,
     };
     let mut evidence = link(row, kind, context_and_status(row));
-    let dump = metadata
-        .get(metadata_keys::OOM_DUMP_PATH)
-        .and_then(Value::as_text);
+    let dump = metadata.text(metadata_keys::OOM_DUMP_PATH);
     evidence.bundle_path = dump.filter(|path| !path.as_bytes().is_empty()).cloned();
     (report, evidence)
 }

@@ -46,9 +46,9 @@ pub struct StateInfo {
 impl EvidenceLink {
     /// Parses an evidence link from the JSON object that an issue stores for it.
     fn from_map(map: &Map) -> Self {
-        let text = |key: &str| map.get(key).and_then(Value::as_text).cloned();
-        let int = |key: &str| map.get(key).and_then(Value::as_int);
-        let metadata = map.get("metadata").and_then(Value::as_map);
+        let text = |key: &str| map.text(key).cloned();
+        let int = |key: &str| map.int(key);
+        let metadata = map.object("metadata");
         Self {
             session_id: text("session_id"),
             timestamp_ns: int("timestamp_ns"),
@@ -97,8 +97,8 @@ impl Issue {
     /// not an issue.
     #[must_use]
     pub fn from_map(map: &Map) -> Option<Self> {
-        let text = |key: &str| map.get(key)?.as_text().cloned();
-        let object = |key: &str| map.get(key)?.as_map().cloned();
+        let text = |key: &str| map.text(key).cloned();
+        let object = |key: &str| map.object(key).cloned();
         let evidence = map.list("evidence").iter().filter_map(Value::as_map);
         let evidence: Vec<EvidenceLink> = evidence.map(EvidenceLink::from_map).collect();
         let sessions = map
@@ -108,7 +108,7 @@ impl Issue {
         let mut affected_sessions: Vec<Text> = sessions.cloned().collect();
         affected_sessions.sort();
         affected_sessions.dedup();
-        let dimensions = object("fingerprint")?.get("dimensions")?.as_map().cloned();
+        let dimensions = object("fingerprint")?.object("dimensions").cloned();
         (!evidence.is_empty()).then_some(Self {
             fingerprint_id: text("fingerprint_id")?,
             kind: text("kind")?,
@@ -116,8 +116,8 @@ impl Issue {
             state: "open",
             severity: text("severity")?,
             title: text("title")?,
-            first_seen_ns: map.get("first_seen_ns").and_then(Value::as_int),
-            last_seen_ns: map.get("last_seen_ns").and_then(Value::as_int),
+            first_seen_ns: map.int("first_seen_ns"),
+            last_seen_ns: map.int("last_seen_ns"),
             affected_sessions,
             evidence,
             details: object("details").unwrap_or_default(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Segment, SinkNames, Value};
+use stormlog_format::{Manifest, Segment, SinkNames};
 
 use super::TIMELINE_FILE;
 use super::bytes::{read_document, read_error};
@@ -169,7 +169,7 @@ impl Artifact {
         };
         let is_sink = names.is_some();
         let manifest = host_manifest.or_else(|| {
-            let manifest = Manifest::from_value(&Value::Map(document?))?;
+            let manifest = Manifest::from_map(&document?);
             Some(settled(directory, SinkNames::Ordinary, manifest))
         });
         let located = segments_in(directory, manifest.as_ref(), names);

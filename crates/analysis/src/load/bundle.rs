@@ -287,31 +287,25 @@ fn canonical(mut record: Map) -> Map {
 fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
     let manifest = directory.join(MANIFEST);
     let manifest = object(&read_beside(directory, &manifest).ok()?, &manifest).ok()?;
-    let map = manifest.get("session")?.as_map()?;
+    let map = manifest.object("session")?;
     if let Ok(summary) = SessionSummary::from_map(map) {
         return Some(summary);
     }
     // When the session's summary is incomplete, as in an interrupted bundle, the session id is
     // taken from the bundle's manifest.
-    let session_id = manifest
-        .get("session_id")?
-        .as_text()
-        .filter(|id| !id.is_blank())?;
+    let session_id = manifest.text("session_id").filter(|id| !id.is_blank())?;
     let text = |key: &str, default: &str| -> Text {
-        map.get(key)
-            .and_then(Value::as_text)
-            .cloned()
-            .unwrap_or_else(|| default.into())
+        map.text(key).cloned().unwrap_or_else(|| default.into())
     };
-    let number = |key: &str, default| map.get(key).and_then(Value::as_int).unwrap_or(default);
+    let number = |key: &str, default| map.int(key).unwrap_or(default);
     Some(SessionSummary {
         session_id: session_id.clone(),
         status: SessionStatus::Incomplete,
         started_at_ns: number("started_at_ns", 0),
-        ended_at_ns: map.get("ended_at_ns").and_then(Value::as_int),
+        ended_at_ns: map.int("ended_at_ns"),
         host: text("host", "unknown"),
         pid: number("pid", -1),
-        job_id: map.get("job_id").and_then(Value::as_text).cloned(),
+        job_id: map.text("job_id").cloned(),
         rank: number("rank", 0),
         local_rank: number("local_rank", 0),
         world_size: number("world_size", 1).max(1),
@@ -332,12 +326,7 @@ fn object(text: &[u8], file: &Path) -> Result<Map, LoadError> {
 
 /// The rank of a timeline: from its contents, otherwise from its path, otherwise 0.
 fn rank_of(payload: &Map, file: &Path) -> i64 {
-    let nested = |key: &str| {
-        payload
-            .get(key)
-            .and_then(Value::as_map)
-            .and_then(|map| map.get("rank"))
-    };
+    let nested = |key: &str| payload.object(key).and_then(|map| map.get("rank"));
     let said = [
         payload.get("rank"),
         nested("metadata"),

@@ -17,6 +17,7 @@ use crate::catalog::{
     Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, plain_name,
     resolved_manifest, segments_in, settled, sink_names, tidy, walk,
 };
+use crate::load::read_object;
 use crate::pack::unpacked;
 use crate::regular_file::{Refused, folder_of, refusal};
 
@@ -277,7 +278,7 @@ impl Discovery {
         let name = file.file_name().unwrap_or_default();
         let is_manifest = name.to_str().and_then(SinkNames::of_manifest).is_some();
         if is_manifest {
-            match payload::object(file) {
+            match read_object(file) {
                 None => self.warn(file, "manifest is not a JSON object"),
                 Some(document) => {
                     if self.manifest(file, &document) == Shape::Unknown {
@@ -332,15 +333,11 @@ impl Discovery {
     }
 
     fn sink(&mut self, directory: &Path, file: &Path, document: &Map) {
-        let names = if file.file_name() == Some(SinkNames::Host.manifest().as_ref()) {
-            SinkNames::Host
-        } else {
-            SinkNames::Ordinary
-        };
-        let manifest = Manifest::from_value(&Value::Map(document.clone()));
-        let manifest = manifest.map(|manifest| settled(directory, names, manifest));
+        let names = file.file_name().and_then(|name| name.to_str());
+        let names = names.and_then(SinkNames::of_manifest).unwrap_or_default();
+        let manifest = settled(directory, names, Manifest::from_map(document));
         let (segments, damage) =
-            segments_in(directory, manifest.as_ref(), Some(names)).unwrap_or_default();
+            segments_in(directory, Some(&manifest), Some(names)).unwrap_or_default();
         let key = (resolve(directory), SourceKind::Sink);
         self.covered
             .extend(segments.iter().map(|segment| resolve(segment)));
@@ -355,7 +352,7 @@ impl Discovery {
             kind: SourceKind::Sink,
             event_paths: segments,
             manifest_path: Some(file.to_path_buf()),
-            manifest,
+            manifest: Some(manifest),
             diagnosed: None,
         });
     }
@@ -373,7 +370,7 @@ impl Discovery {
         if !self.seen_files.insert(resolve(file)) {
             return;
         }
-        let Some(document) = payload::object(file) else {
+        let Some(document) = read_object(file) else {
             self.warn(file, "run envelope is not a JSON object");
             return;
         };
@@ -426,7 +423,7 @@ impl Discovery {
         if !self.seen_files.insert(resolve(file)) {
             return;
         }
-        let Some(document) = payload::object(file) else {
+        let Some(document) = read_object(file) else {
             self.warn(file, "attachment sidecar is not a JSON object");
             return;
         };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Text};
 
 use super::about;
 use super::catalog::SourceKind;
@@ -41,7 +41,7 @@ impl EventFilter {
         let says = |key: &str, wanted: &Option<Text>| {
             wanted.as_ref().is_none_or(|wanted| {
                 let metadata = about::metadata_with(event, &[key]);
-                metadata.get(key).and_then(Value::as_text) == Some(wanted)
+                metadata.text(key) == Some(wanted)
             })
         };
         self.time_start_ns.is_none_or(|start| time >= start)

@@ -8,8 +8,9 @@ use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text};
 
 use super::iso_time::iso_to_micros;
-use super::payload::{self, integer, path_text, text};
+use super::payload::{integer, path_text, text};
 use crate::document::shown_path;
+use crate::load::read_object_beside;
 
 /// The name of the file in an OOM bundle that describes the exception.
 pub(super) const DETAILS: &str = stormlog_format::file_names::METADATA;
@@ -38,7 +39,7 @@ pub struct OomBundle {
 
 impl OomBundle {
     pub(crate) fn read(directory: &Path, manifest: &Path, document: &Map) -> Self {
-        let details = payload::object_inside(directory, &directory.join(DETAILS));
+        let details = read_object_beside(directory, &directory.join(DETAILS));
         let details = details.unwrap_or_default();
         Self {
             bundle_path: directory.to_path_buf(),

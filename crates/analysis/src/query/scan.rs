@@ -12,9 +12,9 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use stormlog_format::json::parse;
+use stormlog_format::json::parse_object;
 use stormlog_format::rollup::RollupFile;
-use stormlog_format::{Manifest, SessionSummary, Text, Value};
+use stormlog_format::{Manifest, SessionSummary, Text};
 
 use super::catalog::{Source, SourceKind};
 use super::events::EventFilter;
@@ -248,8 +248,5 @@ pub(crate) fn last_time(file: &Path) -> Option<i64> {
 }
 
 fn time_of(line: &[u8]) -> Option<i64> {
-    let Ok(Value::Map(record)) = parse(line) else {
-        return None;
-    };
-    record.get("timestamp_ns")?.as_int()
+    parse_object(line)?.int("timestamp_ns")
 }

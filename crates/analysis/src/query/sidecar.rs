@@ -96,8 +96,7 @@ pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
             value => value.as_number() == Some(1.0),
         });
     let has_format = document
-        .get("format")
-        .and_then(Value::as_text)
+        .text("format")
         .is_some_and(|format| *format == FORMAT);
     if !is_version_1 || !has_format {
         outcome

@@ -155,8 +155,7 @@ fn check_against_total(record: &Map) -> Result<(), RecordError> {
 /// booleans.
 fn check_capabilities(metadata: &Map) -> Result<(), RecordError> {
     let capabilities = metadata
-        .get("memory_capabilities")
-        .and_then(Value::as_map)
+        .object("memory_capabilities")
         .ok_or(RecordError::MissingMemoryCapabilities)?;
     for (key, value) in capabilities.iter() {
         let key = key.to_str_lossy();

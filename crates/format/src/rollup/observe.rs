@@ -166,8 +166,7 @@ impl Observation {
     pub fn with_metadata(mut self, event_type: &[u8], metadata: &Map) -> Self {
         self.kind = kind(event_type);
         self.health = metadata
-            .get(HEALTH_KEY)
-            .and_then(Value::as_text)
+            .text(HEALTH_KEY)
             .and_then(|status| Health::of(status.as_bytes()));
         if is_alert_type(event_type) || INCIDENT_KEYS.iter().any(|key| metadata.contains(key)) {
             self.incident = incident(&Text::from_bytes(event_type), metadata);
@@ -297,9 +296,7 @@ fn kind(event_type: &[u8]) -> Kind {
 
 fn incident(event_type: &Text, metadata: &Map) -> Option<Box<Incident>> {
     let is_oom = classify::is_oom(event_type, metadata);
-    let dump_path = metadata
-        .get(metadata_keys::OOM_DUMP_PATH)
-        .and_then(Value::as_text);
+    let dump_path = metadata.text(metadata_keys::OOM_DUMP_PATH);
     let incident = Incident {
         alert: classify::is_alert(event_type, metadata).then(|| {
             (
