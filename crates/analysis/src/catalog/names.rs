@@ -87,6 +87,13 @@ pub fn tidy(path: &Path) -> PathBuf {
     }
 }
 
+/// The path with its links resolved, so that paths can be compared.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    path.canonicalize()
+        .or_else(|_| std::path::absolute(path))
+        .unwrap_or_else(|_| path.to_path_buf())
+}
+
 /// The directory that a path refers to: the path itself or, for a manifest (`manifest.json` or
 /// `host.json`), the directory that contains it.
 pub(crate) fn directory_of(path: &Path) -> Option<&Path> {

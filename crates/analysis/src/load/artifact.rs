@@ -93,6 +93,15 @@ impl Artifact {
         })
     }
 
+    /// A sink of which only the given segments are read.
+    pub(crate) fn of_segments(manifest: Option<&Manifest>, segments: Vec<PathBuf>) -> Self {
+        Self::Sink {
+            manifest: manifest.cloned(),
+            segments,
+            damage: Vec::new(),
+        }
+    }
+
     /// The size on disk of the files that contain the artifact's events, in bytes.
     pub fn size_bytes(&self) -> u64 {
         let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
@@ -214,10 +223,7 @@ fn unreadable_manifest(path: &Path) -> LoadError {
     match read_document(path) {
         Err(error) => error,
         Ok(bytes) => match parse(&bytes) {
-            Err(source) => LoadError::Json {
-                file: path.into(),
-                source,
-            },
+            Err(source) => LoadError::json(path, source),
             Ok(_) => LoadError::NoEvents { file: path.into() },
         },
     }

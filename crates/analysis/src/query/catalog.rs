@@ -14,7 +14,7 @@ use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
 use crate::catalog::{
-    Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, plain_name,
+    Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, plain_name, resolve,
     resolved_manifest, segments_in, settled, sink_names, tidy, walk,
 };
 use crate::load::read_object;
@@ -433,11 +433,4 @@ impl Discovery {
         }
         self.catalog.attachments.extend(outcome.attachments);
     }
-}
-
-/// The path with its links resolved, so that paths can be compared.
-pub(crate) fn resolve(path: &Path) -> PathBuf {
-    path.canonicalize()
-        .or_else(|_| std::path::absolute(path))
-        .unwrap_or_else(|_| path.to_path_buf())
 }

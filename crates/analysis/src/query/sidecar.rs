@@ -6,6 +6,7 @@ use serde::Serialize;
 use stormlog_format::{Map, Text, Value};
 
 use super::payload::{self, integer, text};
+use crate::catalog::resolve;
 use crate::regular_file::folder_of;
 
 /// The name of a file beside a recording that lists attachments, which are links to data of other
@@ -153,7 +154,7 @@ pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
     if given.is_absolute() {
         return path.as_ref().into();
     }
-    let joined = super::catalog::resolve(folder_of(file)).join(given);
+    let joined = resolve(folder_of(file)).join(given);
     let resolved = joined.canonicalize();
     payload::path_text(&resolved.unwrap_or_else(|_| without_dots(&joined)))
 }
