@@ -1,5 +1,7 @@
 //! Groups sessions into runs, by a run envelope (`stormlog_run.json`) or by a common job id.
 
+use std::collections::BTreeSet;
+
 use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
 use stormlog_format::json::{map_of, value_of};
@@ -9,6 +11,7 @@ use super::catalog::CatalogWarning;
 use super::envelope::RunEnvelope;
 use super::payload::path_text;
 use super::sessions::SessionRow;
+use crate::in_order::InOrder;
 
 /// A run: the sessions that belong together, and what is known about them as a whole.
 #[derive(Clone, Debug, Serialize)]
@@ -155,29 +158,21 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
         }
         runs.push(run);
     }
-    let mut groups: Vec<(Text, Option<&Text>, Vec<&SessionRow>)> = Vec::new();
-    let mut known: HashMap<Text, usize> = HashMap::new();
+    let mut groups: InOrder<Text, Vec<&SessionRow>> = InOrder::default();
     for row in sessions {
-        let summary = &row.summary;
-        if taken.contains(&summary.session_id) {
+        let session_id = &row.summary.session_id;
+        if taken.contains(session_id) {
             continue;
         }
-        let job = summary
-            .job_id
-            .as_ref()
-            .filter(|job| !job.as_bytes().is_empty());
-        let id: Text = match job {
-            Some(job) => format!("job:{job}").into(),
-            None => format!("session:{}", summary.session_id).into(),
+        let id = match job_of(row) {
+            Some(job) => format!("job:{job}"),
+            None => format!("session:{session_id}"),
         };
-        let index = *known.entry(id.clone()).or_insert_with(|| {
-            groups.push((id, job, Vec::new()));
-            groups.len() - 1
-        });
-        groups[index].2.push(row);
+        groups.entry(id.into()).push(row);
     }
     let mut taken: HashSet<Text> = runs.iter().map(|run| run.run_id.clone()).collect();
-    for (id, job, members) in groups {
+    for (id, members) in groups.into_entries() {
+        let job = job_of(members[0]);
         let title = match job {
             Some(job) => format!("Distributed job {job}"),
             None => format!("Session {}", members[0].summary.session_id),
@@ -187,6 +182,12 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
         runs.push(implicit_run(run_id, title.into(), job.cloned(), members));
     }
     runs
+}
+
+/// The job of a session; an empty job id does not identify a job.
+fn job_of(row: &SessionRow) -> Option<&Text> {
+    let job = row.summary.job_id.as_ref();
+    job.filter(|job| !job.as_bytes().is_empty())
 }
 
 /// An id for a run: `id`, or a variant of it (`implicit:id`, `implicit:id:2`) if it is taken.
@@ -313,23 +314,25 @@ impl IdentityIndex {
             (Claims::default(), Claims::default(), Claims::default());
         for run in contexts {
             if let Some(job) = &run.job_id {
-                jobs.claim(job.clone(), &run.run_id);
+                jobs.entry(job.clone()).insert(&run.run_id);
             }
             for member in &run.sessions {
-                sessions.claim(member.summary.session_id.clone(), &run.run_id);
+                let session = member.summary.session_id.clone();
+                sessions.entry(session).insert(&run.run_id);
                 if let Some(job) = &member.summary.job_id {
-                    jobs.claim(job.clone(), &run.run_id);
+                    jobs.entry(job.clone()).insert(&run.run_id);
                 }
             }
             if let (Some(namespace), Some(reference)) = (&run.source_namespace, &run.source_ref) {
-                references.claim((namespace.clone(), reference.clone()), &run.run_id);
+                let reference = (namespace.clone(), reference.clone());
+                references.entry(reference).insert(&run.run_id);
             }
         }
         let mut conflicts = Vec::new();
-        let sessions = sessions.settle("session_id", Text::to_string, &mut conflicts);
-        let jobs = jobs.settle("job_id", Text::to_string, &mut conflicts);
+        let sessions = settle(sessions, "session_id", Text::to_string, &mut conflicts);
+        let jobs = settle(jobs, "job_id", Text::to_string, &mut conflicts);
         let spelled = |(namespace, reference): &(Text, Text)| format!("{namespace}:{reference}");
-        let references = references.settle("source_ref", spelled, &mut conflicts);
+        let references = settle(references, "source_ref", spelled, &mut conflicts);
         Self {
             sessions,
             jobs,
@@ -366,56 +369,30 @@ impl IdentityIndex {
     }
 }
 
-/// For each key, such as a session id, the runs that the key may belong to (the runs that claim
-/// it). Keys are in the order in which they were first claimed.
-struct Claims<K> {
-    places: HashMap<K, usize>,
-    claims: Vec<(K, Vec<Text>)>,
-}
+/// For each key, such as a session id, the ids of the runs that the key may belong to (the runs that
+/// claim it).
+type Claims<'a, K> = InOrder<K, BTreeSet<&'a Text>>;
 
-impl<K> Default for Claims<K> {
-    fn default() -> Self {
-        Self {
-            places: HashMap::new(),
-            claims: Vec::new(),
+/// Keeps the keys that only one run claims. Keys that several runs claim are reported in
+/// `conflicts`.
+fn settle<K: Clone + Eq + std::hash::Hash>(
+    claims: Claims<'_, K>,
+    kind: &str,
+    spell: impl Fn(&K) -> String,
+    conflicts: &mut Vec<String>,
+) -> HashMap<K, Text> {
+    let mut settled = HashMap::new();
+    for (key, runs) in claims.into_entries() {
+        if let (1, Some(run)) = (runs.len(), runs.first()) {
+            settled.insert(key, Text::clone(run));
+            continue;
         }
+        let runs: Vec<String> = runs.into_iter().map(Text::to_string).collect();
+        let value = spell(&key);
+        conflicts.push(format!(
+            "ambiguous run {kind} '{value}': {}",
+            runs.join(", ")
+        ));
     }
-}
-
-impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
-    fn claim(&mut self, key: K, run: &Text) {
-        let index = *self.places.entry(key.clone()).or_insert_with(|| {
-            self.claims.push((key, Vec::new()));
-            self.claims.len() - 1
-        });
-        let runs = &mut self.claims[index].1;
-        if !runs.contains(run) {
-            runs.push(run.clone());
-        }
-    }
-
-    /// Keeps the keys that only one run claims. Keys that several runs claim are reported in
-    /// `conflicts`.
-    fn settle(
-        self,
-        kind: &str,
-        spell: impl Fn(&K) -> String,
-        conflicts: &mut Vec<String>,
-    ) -> HashMap<K, Text> {
-        let mut settled = HashMap::new();
-        for (key, mut runs) in self.claims {
-            if let [run] = runs.as_slice() {
-                settled.insert(key, run.clone());
-                continue;
-            }
-            runs.sort();
-            let runs: Vec<String> = runs.iter().map(Text::to_string).collect();
-            let value = spell(&key);
-            conflicts.push(format!(
-                "ambiguous run {kind} '{value}': {}",
-                runs.join(", ")
-            ));
-        }
-        settled
-    }
+    settled
 }
