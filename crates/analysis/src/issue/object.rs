@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use stormlog_format::{Map, Text, Value};
 
 use super::fingerprint::{ISSUE_STATES, issue_kinds};
+use crate::query::fits;
 
 /// Where the issue was seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -244,16 +245,10 @@ pub struct IssueFilter {
 impl IssueFilter {
     /// Whether the filter accepts the issue.
     pub fn accepts(&self, issue: &Issue) -> bool {
-        let same = |wanted: &Option<Text>, given: &Text| {
-            wanted.as_ref().is_none_or(|wanted| wanted == given)
-        };
-        same(&self.fingerprint_id, &issue.fingerprint_id)
-            && same(&self.kind, &issue.kind)
-            && self
-                .state
-                .as_ref()
-                .is_none_or(|state| *state == issue.state)
-            && same(&self.severity, &issue.severity)
+        fits(self.fingerprint_id.as_ref(), Some(&issue.fingerprint_id))
+            && fits(self.kind.as_ref(), Some(&issue.kind))
+            && fits(self.state.as_ref(), Some(issue.state))
+            && fits(self.severity.as_ref(), Some(&issue.severity))
             && self
                 .session_id
                 .as_ref()

@@ -10,6 +10,7 @@ use stormlog_format::rollup::ROLLUP_FILENAME;
 use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
+use super::filter::fits;
 use super::payload::path_text;
 use super::runs::{IdentityIndex, RunContext};
 use super::sessions::SessionRow;
@@ -60,15 +61,16 @@ pub struct RunAttachmentFilter {
 
 impl RunAttachmentFilter {
     fn accepts(&self, row: &RunAttachmentRow) -> bool {
-        let same =
-            |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
-        self.run_id.as_ref().is_none_or(|id| *id == row.run_id)
-            && same(&self.session_id, &row.session_id)
-            && same(&self.job_id, &row.job_id)
-            && self.rank.is_none_or(|rank| row.rank == Some(rank))
-            && self.kind.as_ref().is_none_or(|kind| *kind == row.kind)
-            && same(&self.source_namespace, &row.source_namespace)
-            && same(&self.source_ref, &row.source_ref)
+        fits(self.run_id.as_ref(), Some(&row.run_id))
+            && fits(self.session_id.as_ref(), row.session_id.as_ref())
+            && fits(self.job_id.as_ref(), row.job_id.as_ref())
+            && fits(self.rank.as_ref(), row.rank.as_ref())
+            && fits(self.kind.as_ref(), Some(&row.kind))
+            && fits(
+                self.source_namespace.as_ref(),
+                row.source_namespace.as_ref(),
+            )
+            && fits(self.source_ref.as_ref(), row.source_ref.as_ref())
     }
 }
 

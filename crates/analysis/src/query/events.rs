@@ -8,6 +8,7 @@ use stormlog_format::{Map, Text};
 
 use super::about;
 use super::catalog::SourceKind;
+use super::filter::fits;
 use super::payload::path_text;
 use super::scan::scan;
 use crate::columns::{EventRef, Events, RowId, RowSet};
@@ -46,19 +47,13 @@ impl EventFilter {
         };
         self.time_start_ns.is_none_or(|start| time >= start)
             && self.time_end_ns.is_none_or(|end| time <= end)
-            && self.rank.is_none_or(|rank| rank == origin.rank)
+            && fits(self.rank.as_ref(), Some(&origin.rank))
             && self
                 .event_type
                 .as_ref()
                 .is_none_or(|kind| kind.as_bytes() == event.event_type())
-            && self
-                .session_id
-                .as_ref()
-                .is_none_or(|id| *id == origin.session_id)
-            && self
-                .collector
-                .as_ref()
-                .is_none_or(|collector| *collector == origin.collector)
+            && fits(self.session_id.as_ref(), Some(&origin.session_id))
+            && fits(self.collector.as_ref(), Some(&origin.collector))
             && self
                 .has_alert
                 .is_none_or(|wanted| wanted == about::is_alert(event))
@@ -84,7 +79,7 @@ impl EventFilter {
     }
 
     pub(super) fn accepts_status(&self, status: &str) -> bool {
-        self.status.as_ref().is_none_or(|wanted| *wanted == status)
+        fits(self.status.as_ref(), Some(status))
     }
 }
 
@@ -222,11 +217,8 @@ impl super::Store {
             }
             for session in &self.loaded(index).sessions {
                 let status = session.summary.status.as_str();
-                let is_other = filter
-                    .session_id
-                    .as_ref()
-                    .is_some_and(|id| *id != session.summary.session_id);
-                if is_other || !filter.accepts_status(status) {
+                let id = &session.summary.session_id;
+                if !fits(filter.session_id.as_ref(), Some(id)) || !filter.accepts_status(status) {
                     continue;
                 }
                 homes.push(Home {

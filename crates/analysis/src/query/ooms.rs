@@ -7,6 +7,7 @@ use serde::Serialize;
 use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text};
 
+use super::filter::fits;
 use super::iso_time::iso_to_micros;
 use super::payload::{integer, path_text, text};
 use crate::document::shown_path;
@@ -97,18 +98,14 @@ pub struct OomFilter {
 
 impl OomFilter {
     fn accepts(&self, row: &OomRow) -> bool {
-        let same = |wanted: &Option<Text>, given: &Option<Text>| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| given.as_ref() == Some(wanted))
-        };
-        let created = || row.bundle.created_at_utc.as_ref().and_then(micros);
+        let bundle = &row.bundle;
+        let created = || bundle.created_at_utc.as_ref().and_then(micros);
         // As in stormlog 0.3.9, a time limit that is not a valid time is ignored.
         let after = self.created_after.as_ref().and_then(micros);
         let before = self.created_before.as_ref().and_then(micros);
-        same(&self.session_id, &row.bundle.session_id)
-            && same(&self.backend, &row.bundle.backend)
-            && same(&self.reason, &row.bundle.reason)
+        fits(self.session_id.as_ref(), bundle.session_id.as_ref())
+            && fits(self.backend.as_ref(), bundle.backend.as_ref())
+            && fits(self.reason.as_ref(), bundle.reason.as_ref())
             && after.is_none_or(|after| created().is_some_and(|created| created >= after))
             && before.is_none_or(|before| created().is_some_and(|created| created <= before))
     }

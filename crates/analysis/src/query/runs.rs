@@ -9,6 +9,7 @@ use stormlog_format::{Map, Text, Value};
 
 use super::catalog::CatalogWarning;
 use super::envelope::RunEnvelope;
+use super::filter::fits;
 use super::payload::path_text;
 use super::sessions::SessionRow;
 use crate::in_order::InOrder;
@@ -99,15 +100,16 @@ pub struct RunFilter {
 impl RunFilter {
     fn accepts(&self, row: &RunRow) -> bool {
         let run = &row.run;
-        let same =
-            |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
         let session = self.session_id.as_ref();
-        self.run_id.as_ref().is_none_or(|id| *id == run.run_id)
+        fits(self.run_id.as_ref(), Some(&run.run_id))
             && session.is_none_or(|id| row.session_ids().contains(id))
-            && same(&self.job_id, &run.job_id)
+            && fits(self.job_id.as_ref(), run.job_id.as_ref())
             && self.rank.is_none_or(|rank| row.ranks().contains(&rank))
-            && same(&self.source_namespace, &run.source_namespace)
-            && same(&self.source_ref, &run.source_ref)
+            && fits(
+                self.source_namespace.as_ref(),
+                run.source_namespace.as_ref(),
+            )
+            && fits(self.source_ref.as_ref(), run.source_ref.as_ref())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 use stormlog_format::{Map, Text, Value};
 
+use super::filter::fits;
 use super::payload::{self, integer, text};
 use crate::catalog::resolve;
 use crate::regular_file::folder_of;
@@ -213,13 +214,10 @@ pub struct AttachmentFilter {
 
 impl AttachmentFilter {
     fn accepts(&self, row: &ExternalAttachment) -> bool {
-        let same = |wanted: &Option<Text>, given: Option<&Text>| {
-            wanted.as_ref().is_none_or(|wanted| given == Some(wanted))
-        };
-        same(&self.session_id, row.session_id.as_ref())
-            && same(&self.job_id, row.job_id.as_ref())
-            && self.rank.is_none_or(|rank| row.rank == Some(rank))
-            && same(&self.kind, Some(&row.kind))
+        fits(self.session_id.as_ref(), row.session_id.as_ref())
+            && fits(self.job_id.as_ref(), row.job_id.as_ref())
+            && fits(self.rank.as_ref(), row.rank.as_ref())
+            && fits(self.kind.as_ref(), Some(&row.kind))
     }
 }
 
