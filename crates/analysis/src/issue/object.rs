@@ -5,6 +5,8 @@ use serde::{Serialize, Serializer};
 use stormlog_format::{Map, Text, Value};
 
 use super::fingerprint::{ISSUE_STATES, issue_kinds};
+use crate::columns::EventRef;
+use crate::query::SourceKind;
 use crate::query::fits;
 
 /// Where the issue was seen.
@@ -45,20 +47,38 @@ pub struct StateInfo {
 }
 
 impl EvidenceLink {
+    /// An event as evidence. The file in `source_path` contains the event.
+    pub(super) fn of_event(
+        event: EventRef<'_>,
+        source_path: Text,
+        source_kind: SourceKind,
+        metadata: Map,
+    ) -> Self {
+        let origin = event.origin();
+        Self {
+            session_id: Some(origin.session_id.clone()),
+            timestamp_ns: Some(event.timestamp_ns()),
+            rank: Some(origin.rank),
+            source_path: Some(source_path),
+            source_kind: Some(source_kind.as_str().into()),
+            event_type: Some(Text::from_bytes(event.event_type())),
+            bundle_path: None,
+            metadata,
+        }
+    }
+
     /// Parses an evidence link from the JSON object that an issue stores for it.
     fn from_map(map: &Map) -> Self {
         let text = |key: &str| map.text(key).cloned();
-        let int = |key: &str| map.int(key);
-        let metadata = map.object("metadata");
         Self {
             session_id: text("session_id"),
-            timestamp_ns: int("timestamp_ns"),
-            rank: int("rank"),
+            timestamp_ns: map.int("timestamp_ns"),
+            rank: map.int("rank"),
             source_path: text("source_path"),
             source_kind: text("source_kind"),
             event_type: text("event_type"),
             bundle_path: text("bundle_path"),
-            metadata: metadata.cloned().unwrap_or_default(),
+            metadata: map.object("metadata").cloned().unwrap_or_default(),
         }
     }
 }
@@ -99,7 +119,6 @@ impl Issue {
     #[must_use]
     pub fn from_map(map: &Map) -> Option<Self> {
         let text = |key: &str| map.text(key).cloned();
-        let object = |key: &str| map.object(key).cloned();
         let evidence = map.list("evidence").iter().filter_map(Value::as_map);
         let evidence: Vec<EvidenceLink> = evidence.map(EvidenceLink::from_map).collect();
         let sessions = map
@@ -109,11 +128,11 @@ impl Issue {
         let mut affected_sessions: Vec<Text> = sessions.cloned().collect();
         affected_sessions.sort();
         affected_sessions.dedup();
-        let dimensions = object("fingerprint")?.object("dimensions").cloned();
+        let dimensions = map.object("fingerprint")?.object("dimensions");
         (!evidence.is_empty()).then_some(Self {
             fingerprint_id: text("fingerprint_id")?,
             kind: text("kind")?,
-            dimensions: dimensions?,
+            dimensions: dimensions?.clone(),
             state: "open",
             severity: text("severity")?,
             title: text("title")?,
@@ -121,7 +140,7 @@ impl Issue {
             last_seen_ns: map.int("last_seen_ns"),
             affected_sessions,
             evidence,
-            details: object("details").unwrap_or_default(),
+            details: map.object("details").cloned().unwrap_or_default(),
             state_info: None,
             former_ids: Vec::new(),
         })
