@@ -4,7 +4,8 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
+use stormlog_format::classify::{self, is_alert_type};
+use stormlog_format::{EventType, Map, Text, metadata_keys};
 
 use crate::columns::{EventRef, Events, RowSet};
 
@@ -24,17 +25,7 @@ fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
 /// The rows of the table behind `events` that may report a problem. For most events, the type and
 /// the text of the metadata rule out a problem without parsing.
 pub(crate) fn may_be_trouble(events: &Events) -> RowSet {
-    let is_trouble = |kind: &[u8]| {
-        matches!(
-            EventType::of(kind),
-            Some(
-                EventType::Error
-                    | EventType::Critical
-                    | EventType::Warning
-                    | EventType::CollectorDegraded
-            )
-        )
-    };
+    let is_trouble = |kind: &[u8]| is_alert_type(kind) || EventType::CollectorDegraded.is(kind);
     RowSet::of_table_of(events, is_trouble, &[&SEVERITY, &HEALTH])
 }
 
@@ -50,20 +41,9 @@ pub(crate) fn metadata_with(event: EventRef<'_>, keys: &[&str]) -> Map {
 /// Whether the event is an alert.
 pub(crate) fn is_alert(event: EventRef<'_>) -> bool {
     let kind = event.event_type();
-    let by_type = classify::ALERT_TYPES
-        .iter()
-        .any(|alert| kind == alert.as_bytes());
-    by_type
+    is_alert_type(kind)
         || may_have(event, &SEVERITY)
             && classify::is_alert(&Text::from_bytes(kind), &event.metadata())
-}
-
-/// Whether the event reports that a collector degraded or recovered.
-pub(crate) fn is_transition(event: EventRef<'_>) -> bool {
-    matches!(
-        EventType::of(event.event_type()),
-        Some(EventType::CollectorDegraded | EventType::CollectorRecovered)
-    )
 }
 
 /// Whether the event is a sample for the metrics of `query summary`. As in stormlog 0.3.9, the type

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use serde::Serialize;
+use stormlog_format::classify::is_collector_transition;
 use stormlog_format::{Map, Text, Value};
 
 use super::about;
@@ -216,7 +217,9 @@ fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, S
     for (_, event, origin) in home.events.of_type(|_| true) {
         let value = match metric {
             Metric::AlertCount => about::is_alert(event).then_some(0),
-            Metric::CollectorDegradationTransitions => about::is_transition(event).then_some(0),
+            Metric::CollectorDegradationTransitions => {
+                is_collector_transition(event.event_type()).then_some(0)
+            }
             Metric::HiddenMemoryGapGrowth => sample_gap(event),
             metric => metric.counter(event),
         };

@@ -1,6 +1,6 @@
 //! Extracts the part of an event that rollups need, called its observation.
 
-use crate::classify;
+use crate::classify::{self, is_alert_type};
 use crate::event::Event;
 use crate::event_type::EventType;
 use crate::json::{Reader, parse};
@@ -277,11 +277,6 @@ fn only_health(metadata: &[u8]) -> Option<&[u8]> {
             return Some(status);
         }
     }
-}
-
-fn is_alert_type(event_type: &[u8]) -> bool {
-    let mut known = classify::ALERT_TYPES.iter();
-    known.any(|alert| alert.as_bytes() == event_type)
 }
 
 /// The kind of event that rollups count it as, by the exact type, as in stormlog 0.3.9.
