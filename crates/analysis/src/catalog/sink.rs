@@ -11,7 +11,7 @@ use stormlog_format::{
     SinkNames, Text, apply_recorder_mark,
 };
 
-use super::names::{directory_of, plain_name, plain_or_compressed, tidy};
+use super::names::{directory_of, names_of_manifest, plain_name, plain_or_compressed, tidy};
 use super::shape::Shape;
 use crate::compression::{Compression, with_suffixes, without_suffix};
 use crate::load::{Artifact, Damage, LoadError, read_error, read_object_beside};
@@ -106,8 +106,7 @@ pub(crate) fn manifest_document(path: &Path) -> Option<Map> {
 /// cannot be read.
 pub fn read_manifest(path: &Path) -> Option<Manifest> {
     let manifest = Manifest::from_map(&manifest_document(path)?);
-    let names = path.file_name().and_then(|name| name.to_str());
-    let names = names.and_then(SinkNames::of_manifest).unwrap_or_default();
+    let names = names_of_manifest(path).unwrap_or_default();
     Some(settled(folder_of(path), names, manifest))
 }
 

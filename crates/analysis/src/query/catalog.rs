@@ -14,8 +14,8 @@ use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
 use crate::catalog::{
-    Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, plain_name, resolve,
-    resolved_manifest, segments_in, settled, sink_names, tidy, walk,
+    Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, names_of_manifest,
+    plain_name, resolve, resolved_manifest, segments_in, settled, sink_names, tidy, walk,
 };
 use crate::load::read_object;
 use crate::pack::unpacked;
@@ -276,8 +276,7 @@ impl Discovery {
 
     fn file(&mut self, file: &Path) {
         let name = file.file_name().unwrap_or_default();
-        let is_manifest = name.to_str().and_then(SinkNames::of_manifest).is_some();
-        if is_manifest {
+        if names_of_manifest(file).is_some() {
             match read_object(file) {
                 None => self.warn(file, "manifest is not a JSON object"),
                 Some(document) => {
@@ -299,7 +298,7 @@ impl Discovery {
     fn manifest(&mut self, file: &Path, document: &Map) -> Shape {
         let directory = folder_of(file);
         let shape = Shape::of(document);
-        let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
+        let is_host = names_of_manifest(file) == Some(SinkNames::Host);
         // A file named `host.json` counts as a manifest only if it describes a sink, and only as
         // long as the directory has no `manifest.json` that describes a sink.
         if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
@@ -333,8 +332,7 @@ impl Discovery {
     }
 
     fn sink(&mut self, directory: &Path, file: &Path, document: &Map) {
-        let names = file.file_name().and_then(|name| name.to_str());
-        let names = names.and_then(SinkNames::of_manifest).unwrap_or_default();
+        let names = names_of_manifest(file).unwrap_or_default();
         let manifest = settled(directory, names, Manifest::from_map(document));
         let (segments, damage) =
             segments_in(directory, Some(&manifest), Some(names)).unwrap_or_default();
