@@ -1,6 +1,6 @@
 //! Validates versioned records. The rules are checked in the order in which this file lists them.
 
-use super::fields::{at_least, integer, name, optional_text};
+use super::fields::{at_least, integer, name, optional_name, optional_text};
 use super::{RecordError, identity_of};
 use crate::event::{FIELDS, IDENTITY_FIELDS};
 use crate::value::{Map, Value};
@@ -83,12 +83,7 @@ fn check_origin(record: &Map, version: i64) -> Result<(), RecordError> {
     )?;
     at_least("pid", field(record, "pid"), -1)?;
     name("host", field(record, "host"))?;
-    match record.get("job_id") {
-        None | Some(Value::Null) => {}
-        Some(value) => {
-            name("job_id", value)?;
-        }
-    }
+    optional_name("job_id", record.get("job_id"))?;
     for (key, minimum) in [("rank", 0), ("local_rank", 0), ("world_size", 1)] {
         if let Some(value) = record.get(key) {
             at_least(key, value, minimum)?;
