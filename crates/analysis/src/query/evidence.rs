@@ -84,10 +84,6 @@ pub(crate) fn evidence_id(parts: &[Value]) -> Text {
     format!("evidence-{}", sha256_hex(&text, 24)).into()
 }
 
-fn text(value: &[u8]) -> Text {
-    Text::from_bytes(value)
-}
-
 impl super::Store {
     /// All evidence that may be related to a point in time, limited to the requested kinds.
     pub(crate) fn candidates(&self, moment: &Moment, kinds: &[Text]) -> Vec<Evidence> {
@@ -223,7 +219,7 @@ impl super::Store {
 fn telemetry_event(row: EventRow<'_>) -> Evidence {
     let event = row.event.to_event();
     let record_id = crate::record_id(&event.to_record());
-    let kind = text(row.event.event_type());
+    let kind = Text::from_bytes(row.event.event_type());
     let title = format!("{kind} telemetry event");
     let mut metadata = Map::new();
     metadata.insert("record_id", record_id.clone());
@@ -243,7 +239,7 @@ fn telemetry_event(row: EventRow<'_>) -> Evidence {
 fn alerts(rows: &EventRows) -> impl Iterator<Item = Evidence> {
     let alerts = rows.iter().filter(|row| about::is_alert(row.event));
     alerts.map(|row| {
-        let kind = text(row.event.event_type());
+        let kind = Text::from_bytes(row.event.event_type());
         let event_metadata = row.event.metadata();
         let severity = classify::severity_label(&kind, &event_metadata);
         let origin = row.event.origin();
@@ -259,7 +255,7 @@ fn alerts(rows: &EventRows) -> impl Iterator<Item = Evidence> {
         metadata.insert("event_type", kind);
         metadata.insert("severity", severity);
         metadata.insert("collector", origin.collector.clone());
-        metadata.insert("context", row.event.context().map(text));
+        metadata.insert("context", row.event.context().map(Text::from_bytes));
         metadata.insert("metadata", Value::Map(event_metadata));
         Evidence {
             evidence_id: evidence_id(&parts),

@@ -224,15 +224,15 @@ fn explicit_run(
             .collect();
     }
     in_order(&mut members);
-    let span = Span::of(&members);
+    let (start, end) = span_of(&members);
     RunContext {
         run_id: envelope.run_id.clone(),
         explicit: true,
         title: envelope.title.clone(),
         description: envelope.description.clone(),
         job_id: envelope.job_id.clone().or_else(|| common_job(&members)),
-        started_at_ns: envelope.started_at_ns.or(span.start),
-        ended_at_ns: envelope.ended_at_ns.or(span.end),
+        started_at_ns: envelope.started_at_ns.or(start),
+        ended_at_ns: envelope.ended_at_ns.or(end),
         source_path: path_text(&envelope.path),
         source_kind: "run_envelope",
         source_namespace: envelope.source_namespace.clone(),
@@ -250,15 +250,15 @@ fn implicit_run(
     mut members: Vec<&SessionRow>,
 ) -> RunContext {
     in_order(&mut members);
-    let span = Span::of(&members);
+    let (started_at_ns, ended_at_ns) = span_of(&members);
     RunContext {
         run_id,
         explicit: false,
         title: Some(title),
         description: None,
         job_id,
-        started_at_ns: span.start,
-        ended_at_ns: span.end,
+        started_at_ns,
+        ended_at_ns,
         source_path: members[0].source_path.clone(),
         source_kind: "implicit_run",
         source_namespace: None,
@@ -283,21 +283,12 @@ fn common_job(members: &[&SessionRow]) -> Option<Text> {
     jobs.all(|other| other == job).then(|| job.clone())
 }
 
-/// The time span of a run, from the first start to the last end of its sessions. The end of the run
-/// is unknown while any of its sessions has no end.
-struct Span {
-    start: Option<i64>,
-    end: Option<i64>,
-}
-
-impl Span {
-    fn of(members: &[&SessionRow]) -> Self {
-        let ends: Option<Vec<i64>> = members.iter().map(|row| row.summary.ended_at_ns).collect();
-        Self {
-            start: members.iter().map(|row| row.summary.started_at_ns).min(),
-            end: ends.and_then(|ends| ends.into_iter().max()),
-        }
-    }
+/// The first start and the last end of the sessions of a run. The end of the run is unknown while any
+/// of its sessions has no end.
+fn span_of(members: &[&SessionRow]) -> (Option<i64>, Option<i64>) {
+    let ends: Option<Vec<i64>> = members.iter().map(|row| row.summary.ended_at_ns).collect();
+    let starts = members.iter().map(|row| row.summary.started_at_ns);
+    (starts.min(), ends.and_then(|ends| ends.into_iter().max()))
 }
 
 /// Maps session ids, job ids and source references (`source_namespace` and `source_ref`) to the run
