@@ -9,9 +9,10 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text};
 
-use super::directory::{Directory, DirectoryKind};
+use super::directory::Directory;
 use super::follow::event_of_line;
 use super::names::{holding_folder, plain_or_compressed, tidy};
+use super::shape::Shape;
 use super::sink::{last_time_in, newest_segments, settled};
 use super::stamp::Stamp;
 use super::walk::{Place, Scope, walk_with};
@@ -287,20 +288,20 @@ impl Listing {
                 let Some(known) = self.known.get(&directory.path) else {
                     continue;
                 };
-                match (directory.kind, &known.sink) {
-                    (DirectoryKind::Sink, Some(sink)) => {
+                match (directory.shape, &known.sink) {
+                    (Shape::Sink, Some(sink)) => {
                         sinks.push((directory.path, Arc::clone(sink)));
                     }
-                    (DirectoryKind::OomBundle, _) => {
+                    (Shape::OomBundle, _) => {
                         let id = known.bundle_session.clone().unwrap_or_default();
                         bundles.entry(id).or_default().push(directory.path);
                     }
                     _ if place == Place::Beside => {}
-                    (DirectoryKind::Plain, _) => {
+                    (Shape::Plain, _) => {
                         seen.unlisted.extend(directory.loose_files().cloned());
                         seen.unlisted.extend(directory.packs);
                     }
-                    (DirectoryKind::Sink | DirectoryKind::DiagnoseBundle, _) => {
+                    (Shape::Sink | Shape::DiagnoseBundle, _) => {
                         seen.unlisted.push(directory.path);
                     }
                 }
@@ -337,7 +338,7 @@ fn cached_or_read(
     let sink = read_sink(&directory, before.and_then(|before| before.sink.as_deref()));
     let bundle = directory.manifest(SinkNames::Ordinary);
     let bundle = bundle.and_then(|manifest| manifest.text("session_id").cloned());
-    let bundle = bundle.filter(|_| directory.kind == DirectoryKind::OomBundle);
+    let bundle = bundle.filter(|_| directory.shape == Shape::OomBundle);
     for (_, document) in &mut directory.manifests {
         *document = None;
     }
@@ -359,7 +360,7 @@ fn cached_or_read(
 /// lists no sessions. For sessions in `before`, an earlier result, the first event is not read
 /// again.
 fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
-    if directory.kind != DirectoryKind::Sink {
+    if directory.shape != Shape::Sink {
         return None;
     }
     let (names, document) = SinkNames::ALL

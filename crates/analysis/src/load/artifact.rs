@@ -146,7 +146,7 @@ impl Artifact {
 
     fn in_directory(directory: &Path, path: &Path) -> Result<Self, LoadError> {
         let document = manifest_document(&directory.join(SinkNames::Ordinary.manifest()));
-        let shape = document.as_ref().map_or(Shape::Unknown, Shape::of);
+        let shape = document.as_ref().map_or(Shape::Plain, Shape::of);
         if shape == Shape::OomBundle {
             return Ok(Self::OomBundle {
                 directory: directory.into(),

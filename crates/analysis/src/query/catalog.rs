@@ -280,7 +280,7 @@ impl Discovery {
             match read_object(file) {
                 None => self.warn(file, "manifest is not a JSON object"),
                 Some(document) => {
-                    if self.manifest(file, &document) == Shape::Unknown {
+                    if self.manifest(file, &document) == Shape::Plain {
                         self.warn(file, "unrecognized manifest shape");
                     }
                 }
@@ -302,7 +302,7 @@ impl Discovery {
         // A file named `host.json` counts as a manifest only if it describes a sink, and only as
         // long as the directory has no `manifest.json` that describes a sink.
         if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
-            return Shape::Unknown;
+            return Shape::Plain;
         }
         match shape {
             Shape::OomBundle => {
@@ -326,7 +326,7 @@ impl Discovery {
                 diagnosed: super::sessions::diagnosed(document),
             }),
             Shape::Sink => self.sink(directory, file, document),
-            Shape::Unknown => {}
+            Shape::Plain => {}
         }
         shape
     }
