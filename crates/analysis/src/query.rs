@@ -44,7 +44,7 @@ pub use evidence::{EVIDENCE_KINDS, Evidence};
 pub(crate) use filter::fits;
 pub use iso_time::{iso_to_ns, parse_time};
 pub use liveness::{Process, Surroundings, effective_status, settle_statuses};
-pub use ooms::{OomBundle, OomFilter, OomRow};
+pub use ooms::{OomBundle, OomFilter};
 pub(crate) use payload::path_text;
 pub use runs::{RunContext, RunFilter, RunRow};
 pub(crate) use scan::last_time;

@@ -8,24 +8,21 @@ use super::fingerprint::{alert_category, error_stem};
 use super::gather::Hit;
 use super::labels::{backend, is_collector_degradation};
 use super::object::EvidenceLink;
-use crate::query::{EventRow, OomRow, path_text};
+use crate::query::{EventRow, OomBundle, path_text};
 
 /// The out-of-memory error that an OOM bundle was written for.
-pub(crate) fn of_bundle(row: &OomRow) -> Hit {
-    let bundle = &row.bundle;
+pub(crate) fn of_bundle(bundle: &OomBundle) -> Hit {
     let path = path_text(&bundle.bundle_path);
     let mut dimensions = Map::new();
     dimensions.insert("backend", bundle.backend.clone());
     dimensions.insert("reason", bundle.reason.clone());
-    let mut details = Map::new();
-    details.insert("backend", bundle.backend.clone());
-    details.insert("reason", bundle.reason.clone());
+    let mut details = dimensions.clone();
     details.insert("exception_type", bundle.exception_type.clone());
     details.insert("exception_module", bundle.exception_module.clone());
     let mut metadata = Map::new();
     metadata.insert("created_at_utc", bundle.created_at_utc.clone());
     metadata.insert("event_count", bundle.event_count);
-    metadata.insert("session_status", row.session_status.clone());
+    metadata.insert("session_status", bundle.session_status.clone());
     Hit {
         kind: "oom",
         dimensions,

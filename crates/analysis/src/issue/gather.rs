@@ -201,8 +201,8 @@ impl Store {
     fn gather(&self, reports: Option<&[RunReport]>) -> Vec<Issue> {
         let events = self.events_that_may_be_trouble();
         let mut found = Gathering::default();
-        for row in self.oom_bundles(&OomFilter::default()) {
-            found.add(of_bundle(&row));
+        for bundle in self.oom_bundles(&OomFilter::default()) {
+            found.add(of_bundle(&bundle));
         }
         let reported: Vec<_> = (0..events.len())
             .into_par_iter()

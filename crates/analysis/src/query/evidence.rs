@@ -122,33 +122,33 @@ impl super::Store {
 
     fn oom_evidence(&self) -> Vec<Evidence> {
         let sessions = self.session_by_id();
-        let rows = self.oom_bundles(&super::OomFilter::default());
-        let rows = rows.into_iter();
-        rows.map(|row| {
-            let bundle = &row.bundle;
-            let path = path_text(&bundle.bundle_path);
-            let session = bundle.session_id.as_ref().and_then(|id| sessions.get(id));
-            let session = session.map(|row| &row.summary);
-            let parts = [
-                "oom".into(),
-                path.clone().into(),
-                bundle.session_id.clone().into(),
-            ];
-            Evidence {
-                evidence_id: evidence_id(&parts),
-                session_id: bundle.session_id.clone(),
-                job_id: session.and_then(|session| session.job_id.clone()),
-                rank: session.map(|session| session.rank),
-                world_size: session.map(|session| session.world_size),
-                start_ns: bundle.created_ns(),
-                end_ns: bundle.created_ns(),
-                source_path: path,
-                source_kind: "oom_bundle".into(),
-                metadata: row.to_map(),
-                ..Evidence::new("oom_bundle", "OOM bundle")
-            }
-        })
-        .collect()
+        let bundles = self.oom_bundles(&super::OomFilter::default());
+        let bundles = bundles.into_iter();
+        bundles
+            .map(|bundle| {
+                let path = path_text(&bundle.bundle_path);
+                let session = bundle.session_id.as_ref().and_then(|id| sessions.get(id));
+                let session = session.map(|row| &row.summary);
+                let parts = [
+                    "oom".into(),
+                    path.clone().into(),
+                    bundle.session_id.clone().into(),
+                ];
+                Evidence {
+                    evidence_id: evidence_id(&parts),
+                    session_id: bundle.session_id.clone(),
+                    job_id: session.and_then(|session| session.job_id.clone()),
+                    rank: session.map(|session| session.rank),
+                    world_size: session.map(|session| session.world_size),
+                    start_ns: bundle.created_ns(),
+                    end_ns: bundle.created_ns(),
+                    source_path: path,
+                    source_kind: "oom_bundle".into(),
+                    metadata: bundle.to_row(),
+                    ..Evidence::new("oom_bundle", "OOM bundle")
+                }
+            })
+            .collect()
     }
 
     fn diagnose_evidence(&self) -> Vec<Evidence> {

@@ -60,24 +60,11 @@ impl OomBundle {
     pub fn created_ns(&self) -> Option<i64> {
         super::iso_time::iso_to_ns(self.created_at_utc.as_ref()?.as_str()?)
     }
-}
 
-/// An OOM bundle as a row of a query result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OomRow {
-    /// The bundle.
-    pub bundle: OomBundle,
-    /// The status of the bundle's session, from the bundle itself or otherwise from the session's
-    /// manifest.
-    pub session_status: Option<Text>,
-}
-
-impl OomRow {
-    /// The row as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        let mut map = map_of(&self.bundle);
+    /// The bundle as the JSON object of a query result, with its keys in a fixed order.
+    pub fn to_row(&self) -> Map {
+        let mut map = map_of(self);
         map.remove("manifest_path");
-        map.insert("session_status", self.session_status.clone());
         map
     }
 }
@@ -97,8 +84,7 @@ pub struct OomFilter {
 }
 
 impl OomFilter {
-    fn accepts(&self, row: &OomRow) -> bool {
-        let bundle = &row.bundle;
+    fn accepts(&self, bundle: &OomBundle) -> bool {
         let created = || bundle.created_at_utc.as_ref().and_then(micros);
         // As in stormlog 0.3.9, a time limit that is not a valid time is ignored.
         let after = self.created_after.as_ref().and_then(micros);
@@ -116,30 +102,23 @@ fn micros(time: &Text) -> Option<i64> {
 }
 
 impl super::Store {
-    /// The OOM bundles that the filter accepts, the oldest first.
-    pub fn oom_bundles(&self, filter: &OomFilter) -> Vec<OomRow> {
+    /// The OOM bundles that the filter accepts, the oldest first. If a bundle does not contain the
+    /// status of its session, the status is that in the session's manifest.
+    pub fn oom_bundles(&self, filter: &OomFilter) -> Vec<OomBundle> {
         let statuses = self.manifest_statuses();
-        let mut rows: Vec<OomRow> = self
-            .catalog()
-            .oom_bundles
-            .iter()
-            .map(|bundle| {
-                let known = bundle.session_id.as_ref().and_then(|id| statuses.get(id));
-                let status = bundle.session_status.clone();
-                OomRow {
-                    bundle: bundle.clone(),
-                    session_status: status.or_else(|| known.cloned()),
-                }
-            })
-            .filter(|row| filter.accepts(row))
+        let bundles = self.catalog().oom_bundles.iter();
+        let mut bundles: Vec<OomBundle> = bundles
+            .filter(|bundle| filter.accepts(bundle))
+            .cloned()
             .collect();
-        rows.sort_by(|a, b| {
-            let key = |row: &OomRow| {
-                let created = row.bundle.created_at_utc.clone().unwrap_or_default();
-                (created, path_text(&row.bundle.bundle_path))
-            };
-            key(a).cmp(&key(b))
+        for bundle in &mut bundles {
+            let known = bundle.session_id.as_ref().and_then(|id| statuses.get(id));
+            bundle.session_status = bundle.session_status.take().or_else(|| known.cloned());
+        }
+        bundles.sort_by_cached_key(|bundle| {
+            let created = bundle.created_at_utc.clone().unwrap_or_default();
+            (created, path_text(&bundle.bundle_path))
         });
-        rows
+        bundles
     }
 }

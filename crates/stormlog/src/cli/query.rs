@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    CorrelationFilter, EventFilter, GroupBy, Metric, OomFilter, OomRow, RunAttachmentFilter,
+    CorrelationFilter, EventFilter, GroupBy, Metric, OomBundle, OomFilter, RunAttachmentFilter,
     RunFilter, RunRow, Scope, SessionFilter, Store,
 };
 use stormlog_format::Text;
@@ -184,7 +184,7 @@ fn ooms(question: Ooms, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.oom_bundles(&filter);
-        let rows = rows.iter().map(OomRow::to_map);
+        let rows = rows.iter().map(OomBundle::to_row);
         question
             .output
             .print(Rows::new(Columns::OOMS, rows), console)

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, OomFilter, OomRow, Scope,
+    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, OomBundle, OomFilter, Scope,
     SessionFilter,
 };
 use stormlog_format::Text;
@@ -224,7 +224,7 @@ async fn ooms(question: Ooms) -> Result<()> {
         created_before: text(question.created_before),
     };
     let rows = question.lake.open().await?.ooms(&filter).await?;
-    let rows = rows.iter().map(OomRow::to_map);
+    let rows = rows.iter().map(OomBundle::to_row);
     question.output.print(Rows::new(Columns::OOMS, rows))
 }
 

@@ -10,7 +10,7 @@ use hashbrown::{HashMap, HashSet};
 use serde_json::{Value, json};
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::IssueFilter;
-use stormlog_analysis::query::{Catalog, OomFilter, OomRow, SessionFilter, Source, Store};
+use stormlog_analysis::query::{Catalog, OomBundle, OomFilter, SessionFilter, Source, Store};
 use stormlog_analysis::regular_file::read_inside;
 use stormlog_analysis::timeline::{id_of_run, run_id_of};
 use stormlog_analysis::{
@@ -107,8 +107,8 @@ impl Cluster<'_> {
         let store = self.store(gathered.as_ref());
         let index = Index::of(&self.units, self.users);
         Self::sessions(derived, &index, &store, &runs, &loaded, bytes);
-        for row in store.oom_bundles(&OomFilter::default()) {
-            self.oom(derived, &index, &row);
+        for bundle in store.oom_bundles(&OomFilter::default()) {
+            self.oom(derived, &index, &bundle);
         }
         if let Some(report) = &report {
             self.runs(derived, &index, report, &runs, &loaded);
@@ -251,14 +251,14 @@ impl Cluster<'_> {
         }
     }
 
-    fn oom(&self, derived: &mut Derived, index: &Index<'_>, row: &OomRow) {
-        let unit = index.by_path.get(row.bundle.bundle_path.as_path());
-        let mut all = plain(&row.to_map());
-        let created = row.bundle.created_ns();
+    fn oom(&self, derived: &mut Derived, index: &Index<'_>, bundle: &OomBundle) {
+        let unit = index.by_path.get(bundle.bundle_path.as_path());
+        let mut all = plain(&bundle.to_row());
+        let created = bundle.created_ns();
         all["date"] = json!(day(created.unwrap_or(self.now_ns)));
         all["created_ns"] = json!(created);
-        let details = row.bundle.bundle_path.join("metadata.json");
-        let details = read_inside(&row.bundle.bundle_path, &details, LARGEST_DETAILS);
+        let details = bundle.bundle_path.join("metadata.json");
+        let details = read_inside(&bundle.bundle_path, &details, LARGEST_DETAILS);
         all["details"] = json!(details.ok().and_then(|bytes| String::from_utf8(bytes).ok()));
         all["source_id"] = json!(unit.map_or(index.first, |unit| unit.id.as_str()));
         derived.push(Table::Ooms, all);

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    CorrelationFilter, GroupBy, Metric, OomFilter, OomRow, Scope, SessionFilter, Store,
+    CorrelationFilter, GroupBy, Metric, OomBundle, OomFilter, Scope, SessionFilter, Store,
 };
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_format::Map;
@@ -112,8 +112,8 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
     let all = OomFilter::default();
     assert_same(
         &format!("{name}: ooms"),
-        &texts(asker.ooms(&all).await.unwrap().iter().map(OomRow::to_map)),
-        &texts(store.oom_bundles(&all).iter().map(OomRow::to_map)),
+        &texts(asker.ooms(&all).await.unwrap().iter().map(OomBundle::to_row)),
+        &texts(store.oom_bundles(&all).iter().map(OomBundle::to_row)),
     );
     for metric in Metric::ALL {
         for group_by in GroupBy::ALL {
