@@ -112,12 +112,6 @@ impl From<i64> for Value {
     }
 }
 
-impl From<Option<i64>> for Value {
-    fn from(value: Option<i64>) -> Self {
-        value.map_or(Self::Null, Self::Int)
-    }
-}
-
 impl From<Text> for Value {
     fn from(value: Text) -> Self {
         Self::Text(value)
@@ -130,9 +124,9 @@ impl From<&str> for Value {
     }
 }
 
-impl From<Option<Text>> for Value {
-    fn from(value: Option<Text>) -> Self {
-        value.map_or(Self::Null, Self::Text)
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::fields::{at_least, integer, name, optional_name, optional_text};
 use super::{RecordError, identity_of};
-use crate::event::{FIELDS, IDENTITY_FIELDS};
+use crate::event::{Counters, FIELDS, IDENTITY_FIELDS};
 use crate::value::{Map, Value};
 
 /// The counters that may be null, which means unknown, in a record of version 4.
@@ -94,21 +94,10 @@ fn check_origin(record: &Map, version: i64) -> Result<(), RecordError> {
 }
 
 fn check_counters(record: &Map, version: i64) -> Result<(), RecordError> {
-    let groups: [&[&str]; 2] = [
-        &[
-            "allocator_allocated_bytes",
-            "allocator_reserved_bytes",
-            "allocator_active_bytes",
-            "allocator_inactive_bytes",
-            "allocator_change_bytes",
-        ],
-        &[
-            "device_used_bytes",
-            "device_free_bytes",
-            "device_total_bytes",
-        ],
-    ];
-    for group in groups {
+    // The five counters of the allocator are checked before those of the device.
+    let names = Counters::default().named().map(|(name, _)| name);
+    let (allocator, device) = names.split_at(5);
+    for group in [allocator, device] {
         for key in group {
             let value = field(record, key);
             let may_be_null = !NULLABLE_IN_V4.contains(key) || version == 4;
