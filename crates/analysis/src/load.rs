@@ -341,16 +341,17 @@ pub fn stream_events(
 ) -> Result<Vec<Damage>, LoadError> {
     let path = &*pack::unpacked(path)?;
     let artifact = Artifact::at(path)?;
-    let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
+    let mut take = |chunk: Chunk| {
+        visit(&Events::of_chunk(chunk));
+        true
+    };
     let parts = match &artifact {
         Artifact::Sink { .. } | Artifact::Lines { .. } => {
-            let mut take = |chunk: Chunk| {
-                take(chunk);
-                true
-            };
             LineFiles::of(path, &artifact, options)?.read_in_order(options, &mut take)?
         }
-        _ => read_one_file(path, &artifact, options, &mut take)?,
+        _ => read_one_file(path, &artifact, options, &mut |chunk| {
+            take(chunk);
+        })?,
     };
     Ok(parts.damage)
 }

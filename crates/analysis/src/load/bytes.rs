@@ -85,16 +85,10 @@ pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadE
     read_text(open_beside(artifact, path)?, path, LONGEST_BESIDE)
 }
 
-/// Reads a file that describes an artifact, such as a manifest. The user gave its path, or it was
-/// found below a path that the user gave.
-fn read_described(path: &Path) -> Result<Vec<u8>, LoadError> {
-    read_text(open(path)?, path, LONGEST_BESIDE)
-}
-
-/// Reads a file that describes an artifact, like [`read_described`]; `None` unless it contains a JSON
-/// object.
+/// Reads a file that describes an artifact, such as a manifest; `None` unless it contains a JSON
+/// object. The user gave its path, or it was found below a path that the user gave.
 pub(crate) fn read_object(path: &Path) -> Option<Map> {
-    parse_object(&read_described(path).ok()?)
+    parse_object(&read_text(open(path).ok()?, path, LONGEST_BESIDE).ok()?)
 }
 
 /// Reads a file inside an artifact, like [`read_beside`]; `None` unless it contains a JSON object.

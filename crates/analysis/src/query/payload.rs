@@ -21,11 +21,6 @@ pub(crate) fn integer(map: &Map, key: &str) -> Option<i64> {
     }
 }
 
-/// The object under the key `metadata`, or an empty object.
-pub(crate) fn metadata(map: &Map) -> Map {
-    map.object("metadata").cloned().unwrap_or_default()
-}
-
 /// A path as query results show it: a file that was unpacked from a pack is shown as part of the
 /// pack.
 pub(crate) fn path_text(path: &Path) -> Text {

@@ -73,7 +73,7 @@ impl ExternalAttachment {
             storage: storage.unwrap_or_else(|| "reference".into()),
             source_namespace: text(map, "source_namespace"),
             source_ref: text(map, "source_ref"),
-            metadata: payload::metadata(map),
+            metadata: map.object("metadata").cloned().unwrap_or_default(),
             sidecar_path,
         })
     }
