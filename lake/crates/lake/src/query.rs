@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
 use stormlog_analysis::issue::IssueFilter;
+use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
 use stormlog_analysis::query::{
-    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, OomBundle, OomFilter, Scope,
-    SessionFilter,
+    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, OomBundle, OomFilter,
+    Scope, SessionFilter,
 };
 use stormlog_format::Text;
 use stormlog_format::json::map_of;

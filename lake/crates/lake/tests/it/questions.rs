@@ -110,9 +110,10 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
         &texts(sessions.iter().map(map_of)),
     );
     let all = OomFilter::default();
+    let of_lake = asker.ooms(&all).await.unwrap();
     assert_same(
         &format!("{name}: ooms"),
-        &texts(asker.ooms(&all).await.unwrap().iter().map(OomBundle::to_row)),
+        &texts(of_lake.iter().map(OomBundle::to_row)),
         &texts(store.oom_bundles(&all).iter().map(OomBundle::to_row)),
     );
     for metric in Metric::ALL {
