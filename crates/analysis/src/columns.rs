@@ -21,7 +21,7 @@ use stormlog_format::{Counters, Event, Map, Text, Version, classify};
 pub(crate) use builder::ChunkBuilder;
 use interner::Strings;
 use metadata::MetadataPool;
-pub(crate) use row_set::RowSet;
+pub(crate) use row_set::{RowSet, may_have};
 
 /// What is stored for an event type as long as the filter has not been called for it. After the
 /// call, 1 is stored if the filter accepts the type, otherwise 0.

@@ -425,10 +425,10 @@ impl Discovery {
             self.warn(file, "attachment sidecar is not a JSON object");
             return;
         };
-        let outcome = sidecar::read(&document, file, &self.roots);
-        for message in outcome.warnings {
+        let (attachments, warnings) = sidecar::read(&document, file, &self.roots);
+        for message in warnings {
             self.warn(file, message);
         }
-        self.catalog.attachments.extend(outcome.attachments);
+        self.catalog.attachments.extend(attachments);
     }
 }

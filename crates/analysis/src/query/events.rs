@@ -40,10 +40,8 @@ impl EventFilter {
         let origin = event.origin();
         let time = event.timestamp_ns();
         let says = |key: &str, wanted: &Option<Text>| {
-            wanted.as_ref().is_none_or(|wanted| {
-                let metadata = about::metadata_with(event, &[key]);
-                metadata.text(key) == Some(wanted)
-            })
+            let has = |wanted: &Text| about::metadata_text(event, key).as_ref() == Some(wanted);
+            wanted.as_ref().is_none_or(has)
         };
         self.time_start_ns.is_none_or(|start| time >= start)
             && self.time_end_ns.is_none_or(|end| time <= end)

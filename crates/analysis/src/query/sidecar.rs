@@ -79,58 +79,44 @@ impl ExternalAttachment {
     }
 }
 
-/// The contents of a `stormlog_attachments.json`: its attachments, and warnings about invalid
-/// entries.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) attachments: Vec<ExternalAttachment>,
-    pub(crate) warnings: Vec<String>,
-}
-
-/// Parses a sidecar. Relative paths in the sidecar must not lead out of `roots`, the folders of the
-/// given paths.
-pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
-    let mut outcome = Outcome::default();
+/// Parses a sidecar; returns its attachments, and warnings about invalid entries. Relative paths in
+/// the sidecar must not lead out of `roots`, the folders of the given paths.
+pub(crate) fn read(
+    document: &Map,
+    file: &Path,
+    roots: &[PathBuf],
+) -> (Vec<ExternalAttachment>, Vec<String>) {
     let is_version_1 = document
         .get("schema_version")
         .is_some_and(|version| match version {
             Value::Bool(version) => *version,
             value => value.as_number() == Some(1.0),
         });
-    let has_format = document
-        .text("format")
-        .is_some_and(|format| *format == FORMAT);
-    if !is_version_1 || !has_format {
-        outcome
-            .warnings
-            .push("unrecognized attachment sidecar shape".into());
-        return outcome;
+    let format = document.text("format");
+    if !is_version_1 || format.is_none_or(|format| *format != FORMAT) {
+        let warning = "unrecognized attachment sidecar shape";
+        return (Vec::new(), vec![warning.into()]);
     }
     let Some(Value::List(entries)) = document.get("attachments") else {
-        outcome
-            .warnings
-            .push("attachment sidecar attachments must be a list".into());
-        return outcome;
+        let warning = "attachment sidecar attachments must be a list";
+        return (Vec::new(), vec![warning.into()]);
     };
+    let (mut attachments, mut warnings) = (Vec::new(), Vec::new());
     for (index, entry) in entries.iter().enumerate() {
         let Some(entry) = entry.as_map() else {
-            outcome
-                .warnings
-                .push(format!("attachment {index} is not an object"));
+            warnings.push(format!("attachment {index} is not an object"));
             continue;
         };
         if leaves(entry, file, roots) {
-            outcome.warnings.push(refusal(index));
+            warnings.push(refusal(index));
             continue;
         }
         match attachment(entry, file) {
-            Some(attachment) => outcome.attachments.push(attachment),
-            None => outcome
-                .warnings
-                .push(format!("attachment {index} is invalid")),
+            Some(attachment) => attachments.push(attachment),
+            None => warnings.push(format!("attachment {index} is invalid")),
         }
     }
-    outcome
+    (attachments, warnings)
 }
 
 fn attachment(entry: &Map, file: &Path) -> Option<ExternalAttachment> {
