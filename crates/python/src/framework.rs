@@ -33,7 +33,7 @@ fn framework_of(py: Python<'_>, name: &str) -> PyResult<Framework> {
             format!("unknown framework '{name}'"),
         )
     };
-    Framework::from_name(name).ok_or_else(unknown)
+    Framework::parse(name).ok_or_else(unknown)
 }
 
 /// Finds signs of a leak in memory use over time, given in megabytes.
