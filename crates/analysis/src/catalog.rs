@@ -40,8 +40,10 @@ pub use walk::{
 
 pub(crate) use directory::{Directory, holds_other_records};
 pub(crate) use names::{
-    FileKind, directory_of, holding_folder, plain_name, plain_or_compressed, resolved_manifest,
+    FileKind, directory_of, holding_folder, names_of_manifest, plain_name, plain_or_compressed,
+    resolve, resolved_manifest,
 };
 pub(crate) use shape::Shape;
 pub(crate) use sink::{manifest_document, segments_in, settled, sink_manifest};
+pub(crate) use stamp::Stamp;
 pub(crate) use walk::{Scope, walk};

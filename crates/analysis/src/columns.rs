@@ -13,15 +13,15 @@ mod row_set;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use stormlog_format::json::parse;
+use stormlog_format::json::parse_object;
 use stormlog_format::scan::RawRecord;
 use stormlog_format::skeleton::{Matcher, Numbered};
-use stormlog_format::{Counters, Event, Map, Text, Value, Version, classify};
+use stormlog_format::{Counters, Event, Map, Text, Version, classify};
 
 pub(crate) use builder::ChunkBuilder;
 use interner::Strings;
 use metadata::MetadataPool;
-pub(crate) use row_set::RowSet;
+pub(crate) use row_set::{RowSet, may_have};
 
 /// What is stored for an event type as long as the filter has not been called for it. After the
 /// call, 1 is stored if the filter accepts the type, otherwise 0.
@@ -162,13 +162,14 @@ impl Events {
 
     /// All events of one chunk, in the order of its rows.
     pub(crate) fn of_chunk(chunk: Chunk) -> Self {
-        let rows = (0..chunk.len()).filter_map(|row| u32::try_from(row).ok());
-        let rows = rows.map(|row| RowId { chunk: 0, row }).collect();
+        Self::of_chunks(vec![Arc::new(chunk)])
+    }
+
+    /// All events of some chunks, in the order of the chunks and of their rows.
+    fn of_chunks(chunks: Vec<Arc<Chunk>>) -> Self {
         Self {
-            table: Arc::new(Table {
-                chunks: vec![Arc::new(chunk)],
-            }),
-            rows,
+            rows: rows_of(&chunks).collect(),
+            table: Arc::new(Table { chunks }),
         }
     }
 
@@ -318,13 +319,9 @@ impl Events {
         } else {
             (&[][..], &*self.rows)
         };
-        let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-        let in_chunks = whole.iter().enumerate().flat_map(move |(chunk, of_chunk)| {
-            let chunk = number(chunk);
-            (0..number(of_chunk.len())).map(move |row| RowId { chunk, row })
-        });
         let mut sieve = self.sieve(accepts);
-        in_chunks.chain(part.iter().copied()).filter_map(move |id| {
+        let rows = rows_of(whole).chain(part.iter().copied());
+        rows.filter_map(move |id| {
             let (event, origin) = sieve(id)?;
             Some((id, event, origin))
         })
@@ -386,6 +383,18 @@ impl Events {
     }
 }
 
+/// The memory positions of all events of some chunks.
+fn rows_of(chunks: &[Arc<Chunk>]) -> impl Iterator<Item = RowId> + '_ {
+    let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    chunks
+        .iter()
+        .enumerate()
+        .flat_map(move |(chunk, of_chunk)| {
+            let chunk = number(chunk);
+            (0..number(of_chunk.len())).map(move |row| RowId { chunk, row })
+        })
+}
+
 /// Collects events that are stored as columns elsewhere, such as tables of a lake.
 #[derive(Debug)]
 pub struct EventsBuilder {
@@ -423,15 +432,7 @@ impl EventsBuilder {
     pub fn finish(self) -> Events {
         let mut chunks = self.full;
         chunks.push(Arc::new(self.builder.finish()));
-        let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-        let rows = chunks.iter().enumerate().flat_map(|(chunk, of_chunk)| {
-            let chunk = number(chunk);
-            (0..number(of_chunk.len())).map(move |row| RowId { chunk, row })
-        });
-        Events {
-            rows: rows.collect(),
-            table: Arc::new(Table { chunks }),
-        }
+        Events::of_chunks(chunks)
     }
 }
 
@@ -505,10 +506,7 @@ impl<'a> EventRef<'a> {
 
     /// The event's metadata, parsed; empty if the text is not a JSON object.
     pub fn metadata(self) -> Map {
-        match parse(&self.metadata_json()) {
-            Ok(Value::Map(map)) => map,
-            _ => Map::new(),
-        }
+        parse_object(&self.metadata_json()).unwrap_or_default()
     }
 
     /// Bytes in use on the device.

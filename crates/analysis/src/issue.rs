@@ -19,7 +19,7 @@ pub(crate) use gather::issues_of_findings;
 pub use labels::{
     COLLECTOR_DEGRADED_STATUSES, COLLECTOR_TRANSITION_TYPES, backend, is_collector_degradation,
 };
-pub use object::{EvidenceLink, Issue, IssueFilter, severity_rank};
+pub use object::{EvidenceLink, Issue, IssueFilter, StateInfo, severity_rank};
 pub use sidecar::{
     SIDECAR_NAME, SidecarError, change_states, read_states, read_states_of, sidecar_of,
     store_decision,

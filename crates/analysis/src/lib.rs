@@ -15,6 +15,7 @@ mod digest;
 pub mod document;
 pub mod gap;
 mod gather;
+mod in_order;
 pub mod issue;
 mod load;
 pub mod loose;

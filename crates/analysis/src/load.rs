@@ -24,12 +24,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stormlog_format::{Event, Manifest, SessionSummary};
+use stormlog_format::{
+    Event, Manifest, RecordDefaults, SessionSummary, Text, Value, stable_legacy_session_id,
+};
 
 pub use artifact::Artifact;
 pub(crate) use artifact::BUNDLE_SINK;
 pub use bytes::read_document as read_whole;
-pub(crate) use bytes::{open, open_beside, read_beside, read_described, read_error};
+pub(crate) use bytes::{
+    open, open_beside, read_beside, read_error, read_object, read_object_beside,
+};
 pub use damage::Damage;
 use damage::MOST_LISTED;
 pub(crate) use document::RECORD_KEYS;
@@ -39,11 +43,12 @@ pub use parsed::ParsedFiles;
 pub use rank_name::{name_without_rank, rank_in_name};
 pub use removed::Removed;
 pub use sessions::absolute;
+pub(crate) use sessions::inferred_status;
 pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;
 pub(crate) use tail::{Change, Tail};
 
 use crate::catalog::FileKind;
-use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
+use crate::columns::{Chunk, EventRef, Events};
 use crate::pack;
 use csv::Cells;
 use lines::LineFiles;
@@ -105,6 +110,24 @@ impl LoadOptions<'_> {
         Self {
             on_error: OnError::Skip,
             ..Self::default()
+        }
+    }
+
+    /// The defaults for records of an artifact. The session id of records without one is computed
+    /// from the path of the artifact and from `kind`, as in stormlog 0.3.9.
+    fn defaults_of(&self, path: &Path, kind: &str) -> RecordDefaults {
+        self.defaults(stable_legacy_session_id(&[
+            absolute(path).into(),
+            kind.into(),
+        ]))
+    }
+
+    /// The defaults for records, which belong to the given session if they have no session id.
+    fn defaults(&self, session_id: Text) -> RecordDefaults {
+        RecordDefaults {
+            permissive_legacy: self.permissive_legacy,
+            session_id: Some(Value::Text(session_id)),
+            ..RecordDefaults::default()
         }
     }
 }
@@ -169,6 +192,11 @@ fn load_artifact(
             ReadParts { chunks, ..parts }
         }
     };
+    Ok(loaded_of(path, artifact, parts))
+}
+
+/// Groups the events of an artifact into sessions, and adds what was removed from the artifact.
+fn loaded_of(path: &Path, artifact: &Artifact, parts: ReadParts) -> Loaded {
     let mut loaded = sessions::assemble(path, parts);
     if let Artifact::Sink { manifest, .. } | Artifact::Lines { manifest, .. } = artifact {
         let thinned = manifest.as_ref().and_then(|manifest| manifest.thinned);
@@ -177,7 +205,7 @@ fn load_artifact(
         }
     }
     loaded.removed = Removed::of(artifact);
-    Ok(loaded)
+    loaded
 }
 
 /// Loads the events that `keep` accepts from some segments of a sink, in the order of the files.
@@ -188,11 +216,7 @@ pub(crate) fn load_matching(
     options: &LoadOptions<'_>,
     keep: &(dyn Fn(EventRef<'_>) -> bool + Sync),
 ) -> Result<(Vec<Events>, Vec<Damage>), LoadError> {
-    let artifact = Artifact::Sink {
-        manifest: Some(manifest.clone()),
-        segments,
-        damage: Vec::new(),
-    };
+    let artifact = Artifact::of_segments(Some(manifest), segments);
     LineFiles::of(sink, &artifact, options)?.read_matching(options, keep)
 }
 
@@ -251,11 +275,7 @@ pub(crate) fn stream_segment(
     options: &LoadOptions<'_>,
     visit: &mut dyn FnMut(&Events) -> bool,
 ) -> Result<Vec<Damage>, LoadError> {
-    let artifact = Artifact::Sink {
-        manifest: manifest.cloned(),
-        segments: vec![segment.to_path_buf()],
-        damage: Vec::new(),
-    };
+    let artifact = Artifact::of_segments(manifest, vec![segment.to_path_buf()]);
     let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
     let files = LineFiles::of(sink, &artifact, options)?;
     Ok(files.read_in_order(options, &mut take)?.damage)
@@ -276,11 +296,7 @@ pub fn stream_lines(
     options: &LoadOptions<'_>,
     visit: &mut dyn FnMut(&Events),
 ) -> Result<StreamedLines, LoadError> {
-    let artifact = Artifact::Sink {
-        manifest: manifest.cloned(),
-        segments: vec![file.to_path_buf()],
-        damage: Vec::new(),
-    };
+    let artifact = Artifact::of_segments(manifest, vec![file.to_path_buf()]);
     let mut take = |chunk: Chunk| {
         visit(&Events::of_chunk(chunk));
         true
@@ -308,19 +324,10 @@ pub struct StreamedLines {
 /// Groups events that the caller already has in memory into sessions; `file` is named as their
 /// source.
 pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
-    let mut builder = ChunkBuilder::with_capacity(events.len());
-    for event in events {
-        builder.push_event(event);
-    }
-    let chunks = if events.is_empty() {
-        Vec::new()
-    } else {
-        vec![(Arc::new(builder.finish()), 0)]
-    };
+    let chunks = Events::from_events(events).table.chunks.clone();
     let parts = ReadParts {
-        chunks,
-        files: vec![(absolute(file), None)],
-        ..ReadParts::default()
+        chunks: chunks.into_iter().map(|chunk| (chunk, 0)).collect(),
+        ..ReadParts::of_file(file, Vec::new())
     };
     sessions::assemble(file, parts)
 }
@@ -334,16 +341,17 @@ pub fn stream_events(
 ) -> Result<Vec<Damage>, LoadError> {
     let path = &*pack::unpacked(path)?;
     let artifact = Artifact::at(path)?;
-    let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
+    let mut take = |chunk: Chunk| {
+        visit(&Events::of_chunk(chunk));
+        true
+    };
     let parts = match &artifact {
         Artifact::Sink { .. } | Artifact::Lines { .. } => {
-            let mut take = |chunk: Chunk| {
-                take(chunk);
-                true
-            };
             LineFiles::of(path, &artifact, options)?.read_in_order(options, &mut take)?
         }
-        _ => read_one_file(path, &artifact, options, &mut take)?,
+        _ => read_one_file(path, &artifact, options, &mut |chunk| {
+            take(chunk);
+        })?,
     };
     Ok(parts.damage)
 }

@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use stormlog_format::{EventType, Map, Text, Value, classify, metadata_keys};
+use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
 
 use crate::columns::Events;
 use crate::loose::LooseEvent;
@@ -139,9 +139,7 @@ pub fn label(event_type: &Text, context: Option<&Text>, metadata: &Map) -> Text 
         return context;
     }
     if classify::is_oom(event_type, metadata) {
-        let reason = metadata
-            .get(metadata_keys::OOM_REASON)
-            .and_then(Value::as_text);
+        let reason = metadata.text(metadata_keys::OOM_REASON);
         return match reason.map(Text::stripped) {
             Some(reason) if !reason.is_blank() => {
                 Text::from_bytes(&[b"OOM detected: ", reason.as_bytes()].concat())

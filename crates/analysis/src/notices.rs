@@ -2,8 +2,8 @@
 //! a collector's health.
 
 use memchr::memmem::Finder;
-use stormlog_format::classify::{self, Notice, Severity};
-use stormlog_format::{EventType, Map, Text, metadata_keys};
+use stormlog_format::classify::{self, Notice, Severity, is_alert_type, is_collector_transition};
+use stormlog_format::{Map, Text, metadata_keys};
 
 use crate::columns::{EventRef, Events, RowSet};
 use crate::load::LoadedSession;
@@ -44,23 +44,9 @@ pub fn notices<'a>(sessions: &[&'a LoadedSession]) -> Vec<(usize, Noticed<'a>)> 
 /// The rows of the table behind `events` that may report something. For most events, the type and
 /// the text of the metadata rule it out without parsing.
 fn may_report(events: &Events) -> RowSet {
-    let is_reported = |kind: &[u8]| {
-        matches!(
-            EventType::of(kind),
-            Some(
-                EventType::Error
-                    | EventType::Critical
-                    | EventType::Warning
-                    | EventType::CollectorDegraded
-                    | EventType::CollectorRecovered
-            )
-        )
-    };
-    RowSet::of_table_of(
-        events,
-        is_reported,
-        &[&Finder::new(metadata_keys::SEVERITY)],
-    )
+    let is_reported = |kind: &[u8]| is_alert_type(kind) || is_collector_transition(kind);
+    let severity = Finder::new(metadata_keys::SEVERITY);
+    RowSet::of_table_of(events, is_reported, &[&severity])
 }
 
 impl<'a> Noticed<'a> {

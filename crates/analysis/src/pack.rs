@@ -10,9 +10,7 @@ mod folder;
 mod read;
 
 use std::borrow::Cow;
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 pub use folder::TemporaryFolder;
 pub use read::{Content, HEADER, MOST_FILES, VERSION, check, header};
 
+use crate::catalog::Stamp;
 use crate::load::LoadError;
 
 /// The file extension of a pack.
@@ -54,31 +53,11 @@ pub enum PackError {
 struct Opened {
     /// The path of the pack, as the user gave it.
     pack: PathBuf,
-    version: FileVersion,
+    /// The state of the pack when it was unpacked.
+    stamp: Stamp,
     /// The temporary folder with the unpacked files of the pack.
     content: PathBuf,
     _folder: TemporaryFolder,
-}
-
-/// A version of a file, which identifies its contents. The version changes when the file is
-/// replaced or rewritten.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct FileVersion {
-    device: u64,
-    inode: u64,
-    length: u64,
-    modified: (i64, i64),
-}
-
-impl FileVersion {
-    fn of(facts: &Metadata) -> Self {
-        Self {
-            device: facts.dev(),
-            inode: facts.ino(),
-            length: facts.len(),
-            modified: (facts.mtime(), facts.mtime_nsec()),
-        }
-    }
 }
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
@@ -110,16 +89,16 @@ pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
     let facts = pack
         .metadata()
         .map_err(|error| failed(PackError::Read(error)))?;
-    let version = FileVersion::of(&facts);
+    let stamp = Stamp::of_facts(&facts);
     // The lock is held while unpacking, so that other threads wait until the pack is unpacked.
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = opened
         .iter()
-        .position(|one| one.pack == pack && one.version == version);
+        .position(|one| one.pack == pack && one.stamp == stamp);
     let index = if let Some(index) = known {
         index
     } else {
-        opened.push(open(pack, version).map_err(failed)?);
+        opened.push(open(pack, stamp).map_err(failed)?);
         ANY.store(true, Ordering::Release);
         opened.len() - 1
     };
@@ -157,7 +136,7 @@ pub fn close_all() {
     ANY.store(false, Ordering::Release);
 }
 
-fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
+fn open(pack: &Path, stamp: Stamp) -> Result<Opened, PackError> {
     let folder = TemporaryFolder::create().map_err(|cause| PackError::Write {
         folder: std::env::temp_dir(),
         cause,
@@ -165,15 +144,13 @@ fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
     // The temporary folder is named after the pack, because error messages of the operating system
     // show its path.
     let content = folder.path().join(pack.file_name().unwrap_or_default());
-    match read::unpack(pack, &content) {
-        Ok(_) => Ok(Opened {
-            pack: pack.to_path_buf(),
-            version,
-            content,
-            _folder: folder,
-        }),
-        Err(error) => Err(error),
-    }
+    read::unpack(pack, &content)?;
+    Ok(Opened {
+        pack: pack.to_path_buf(),
+        stamp,
+        content,
+        _folder: folder,
+    })
 }
 
 /// The only file in a pack, if it has exactly one; such a pack is treated like the file itself.

@@ -18,7 +18,7 @@ pub(crate) fn cut(value: &Value, longest: usize) -> Option<String> {
 
 /// The number of bytes, or of something else that cannot be negative, under a key.
 pub(crate) fn bytes(map: &Map, key: &str) -> Option<i64> {
-    map.get(key)?.as_int().filter(|&bytes| bytes >= 0)
+    map.int(key).filter(|&bytes| bytes >= 0)
 }
 
 /// The first `most` objects of the list under a key, without the values that are no objects.

@@ -14,7 +14,7 @@ use crate::event_type::EventType;
 use crate::label::normalize_text;
 use crate::metadata_keys;
 use crate::text::{Text, strip};
-use crate::value::{Map, Value};
+use crate::value::Map;
 
 /// The names that make an event an alert, either as its type or as the `severity` in its metadata.
 pub const ALERT_TYPES: [&str; 3] = [
@@ -77,6 +77,17 @@ impl Severity {
     }
 }
 
+/// Whether an event of this type is an alert.
+pub fn is_alert_type(event_type: &[u8]) -> bool {
+    let mut known = ALERT_TYPES.iter();
+    known.any(|alert| alert.as_bytes() == event_type)
+}
+
+/// Whether an event of this type reports that a collector degraded or recovered.
+pub fn is_collector_transition(event_type: &[u8]) -> bool {
+    EventType::CollectorDegraded.is(event_type) || EventType::CollectorRecovered.is(event_type)
+}
+
 /// What an event reports to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Notice {
@@ -90,10 +101,9 @@ pub enum Notice {
 
 /// What the event reports to the user; `None` if it reports nothing.
 pub fn notice(event_type: &Text, metadata: &Map) -> Option<Notice> {
-    let kind = EventType::of(event_type.as_bytes());
     if is_oom(event_type, metadata) {
         Some(Notice::Oom)
-    } else if let Some(EventType::CollectorDegraded | EventType::CollectorRecovered) = kind {
+    } else if is_collector_transition(event_type.as_bytes()) {
         Some(Notice::Collector)
     } else {
         is_alert(event_type, metadata).then_some(Notice::Alert)
@@ -116,9 +126,9 @@ pub fn severity_of_event(event_type: &Text, metadata: &Map) -> Severity {
 
 /// Whether the event is an alert, by its type or the severity in its metadata.
 pub fn is_alert(event_type: &Text, metadata: &Map) -> bool {
-    let is_one = |text: &Text| ALERT_TYPES.iter().any(|alert| text == alert);
-    is_one(event_type)
-        || label(metadata, metadata_keys::SEVERITY).is_some_and(|severity| is_one(&severity))
+    is_alert_type(event_type.as_bytes())
+        || label(metadata, metadata_keys::SEVERITY)
+            .is_some_and(|severity| is_alert_type(severity.as_bytes()))
 }
 
 /// The word for the severity of the event, as stormlog 0.3.9 writes it in rollups and in the
@@ -144,7 +154,7 @@ pub fn is_oom(event_type: &Text, metadata: &Map) -> bool {
 
 /// The value of a metadata key, if it is a text that is not blank.
 pub fn label(metadata: &Map, key: &str) -> Option<Text> {
-    let text = metadata.get(key).and_then(Value::as_text)?;
+    let text = metadata.text(key)?;
     (!text.is_blank()).then(|| normalize_text(text))
 }
 

@@ -55,23 +55,16 @@ pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordE
     let rank = rank.map_or(Ok(0), |value| at_least("rank", value, 0))?;
     let local_rank = local_rank.map_or(Ok(rank), |value| at_least("local_rank", value, 0))?;
     let world_size = world_size.map_or(Ok(1), |value| at_least("world_size", value, 1))?;
-    let identity = DistributedIdentity {
+    if rank >= world_size {
+        return Err(RecordError::RankOutsideWorld("rank"));
+    }
+    if local_rank >= world_size {
+        return Err(RecordError::RankOutsideWorld("local_rank"));
+    }
+    Ok(DistributedIdentity {
         job_id,
         rank,
         local_rank,
         world_size,
-    };
-    check_ranks(&identity)?;
-    Ok(identity)
-}
-
-/// Checks that rank and local rank are below the world size.
-pub(crate) fn check_ranks(identity: &DistributedIdentity) -> Result<(), RecordError> {
-    if identity.rank >= identity.world_size {
-        return Err(RecordError::RankOutsideWorld("rank"));
-    }
-    if identity.local_rank >= identity.world_size {
-        return Err(RecordError::RankOutsideWorld("local_rank"));
-    }
-    Ok(())
+    })
 }

@@ -163,7 +163,7 @@ impl Rewriting {
     fn from_map(map: &Map) -> Option<Self> {
         let replaces = map.list("replaces").iter().filter_map(Value::as_text);
         Some(Self {
-            segment: map.get("segment")?.as_text()?.clone(),
+            segment: map.text("segment")?.clone(),
             replaces: replaces.cloned().collect(),
             event_count: count_in(map, "event_count"),
             size_bytes: count_in(map, "size_bytes"),
@@ -202,10 +202,15 @@ pub struct Segment {
 }
 
 impl Manifest {
-    /// Parses a manifest leniently. Invalid entries of the manifest are left out and listed in
-    /// [`ignored`](Self::ignored). The manifest is `None` when the document is not a JSON object.
+    /// Parses a manifest like [`from_map`](Self::from_map); `None` when the document is not a JSON
+    /// object.
     pub fn from_value(document: &Value) -> Option<Self> {
-        let map = document.as_map()?;
+        document.as_map().map(Self::from_map)
+    }
+
+    /// Parses a manifest leniently. Invalid entries of the manifest are left out and listed in
+    /// [`ignored`](Self::ignored).
+    pub fn from_map(map: &Map) -> Self {
         let version = map
             .get("schema_version")
             .and_then(|value| python_int(value).ok());
@@ -215,61 +220,40 @@ impl Manifest {
             _ => SINK_FORMAT.into(),
         };
         let mut ignored = Vec::new();
-        let mut entries = |key: &str| match map.get(key) {
-            Some(Value::List(items)) => items.clone(),
-            None | Some(Value::Null) => Vec::new(),
-            Some(_) => {
+        for key in ["sessions", "segments"] {
+            if !matches!(map.get(key), None | Some(Value::Null | Value::List(_))) {
                 ignored.push(format!("'{key}' is not a list"));
-                Vec::new()
             }
-        };
-        let (sessions, segments) = (entries("sessions"), entries("segments"));
-        let mut keep_or_note = |what: &str, index: usize, result: Result<(), String>| {
-            if let Err(reason) = result {
-                ignored.push(format!("{what} {index}: {reason}"));
-            }
-        };
-        let mut read_sessions = Vec::new();
-        for (index, entry) in sessions.iter().enumerate().filter(|_| schema_version >= 2) {
-            let summary = match entry.as_map() {
-                None => Err("not an object".to_owned()),
-                Some(map) => SessionSummary::from_map(map).map_err(|error| error.to_string()),
-            };
-            keep_or_note(
-                "session",
-                index,
-                summary.map(|summary| read_sessions.push(summary)),
-            );
         }
-        let mut read_segments = Vec::new();
-        for (index, entry) in segments.iter().enumerate() {
-            let segment = entry
-                .as_map()
-                .ok_or_else(|| "not an object".to_owned())
-                .and_then(Segment::from_map);
-            keep_or_note(
-                "segment",
-                index,
-                segment.map(|segment| read_segments.push(segment)),
-            );
-        }
-        Some(Self {
+        let sessions = if schema_version >= 2 {
+            map.list("sessions")
+        } else {
+            &[]
+        };
+        let summary = |map: &Map| SessionSummary::from_map(map).map_err(|error| error.to_string());
+        Self {
             schema_version,
             format,
-            sessions: read_sessions,
-            segments: read_segments,
-            dropped_event_count: map
-                .get("dropped_event_count")
-                .and_then(|value| python_int(value).ok())
-                .map_or(0, |count| count.max(0)),
+            sessions: read_entries(sessions, "session", summary, &mut ignored),
+            segments: read_entries(
+                map.list("segments"),
+                "segment",
+                Segment::from_map,
+                &mut ignored,
+            ),
+            dropped_event_count: count_in(map, "dropped_event_count"),
             thinning_budget_bytes: count_in(map, "thinning_budget_bytes"),
-            thinned: entry_in(map, "thinned").and_then(|map| Thinned::from_map(map).reported()),
-            pruned: entry_in(map, "pruned").and_then(|map| Pruned::from_map(map).reported()),
+            thinned: map
+                .object("thinned")
+                .and_then(|map| Thinned::from_map(map).reported()),
+            pruned: map
+                .object("pruned")
+                .and_then(|map| Pruned::from_map(map).reported()),
             pruned_sessions: count_in(map, "pruned_sessions"),
-            rewriting: entry_in(map, "rewriting").and_then(Rewriting::from_map),
+            rewriting: map.object("rewriting").and_then(Rewriting::from_map),
             replaced: Vec::new(),
             ignored,
-        })
+        }
     }
 
     /// How many segments and events were deleted, as far as the manifest shows. Segments are
@@ -336,8 +320,23 @@ fn is_zero(count: &i64) -> bool {
     *count == 0
 }
 
-fn entry_in<'a>(map: &'a Map, key: &str) -> Option<&'a Map> {
-    map.get(key).and_then(Value::as_map)
+/// Reads the entries of a list. Invalid entries are left out and described in `ignored`; `what` is
+/// the name of an entry there.
+fn read_entries<T>(
+    entries: &[Value],
+    what: &str,
+    read: impl Fn(&Map) -> Result<T, String>,
+    ignored: &mut Vec<String>,
+) -> Vec<T> {
+    let mut valid = Vec::with_capacity(entries.len());
+    for (index, entry) in entries.iter().enumerate() {
+        let map = entry.as_map().ok_or_else(|| "not an object".to_owned());
+        match map.and_then(&read) {
+            Ok(entry) => valid.push(entry),
+            Err(reason) => ignored.push(format!("{what} {index}: {reason}")),
+        }
+    }
+    valid
 }
 
 impl Segment {
@@ -357,7 +356,7 @@ impl Segment {
             event_count: count("event_count")?,
             size_bytes: count("size_bytes")?,
             closed: map.get("closed").is_some_and(is_truthy),
-            session_id: map.get("session_id").and_then(Value::as_text).cloned(),
+            session_id: map.text("session_id").cloned(),
             thinned_interval_ns: count_in(map, "thinned_interval_ns"),
         })
     }

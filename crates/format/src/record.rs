@@ -10,7 +10,7 @@ pub(crate) use fields::{at_least, name};
 pub use validate::validate;
 
 use crate::event::{Event, IDENTITY_FIELDS, Version};
-use crate::identity::{DistributedIdentity, IdentityInput, check_ranks, resolve};
+use crate::identity::{DistributedIdentity, IdentityInput, resolve};
 use crate::python_text::python_str;
 use crate::session::stable_legacy_session_id;
 use crate::text::Text;
@@ -59,10 +59,7 @@ pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Even
         Some(Value::Map(map)) => Some(map),
         Some(_) => return Err(RecordError::MetadataNotAnObject),
     };
-    let identity = resolve(&IdentityInput {
-        explicit: IDENTITY_FIELDS.map(|key| record.get(key)),
-        ..IdentityInput::default()
-    })?;
+    let identity = identity_of(record)?;
     let session_id = session_id_of(record, metadata, defaults);
     let mut upgraded = record.clone();
     upgraded.insert("schema_version", version.number());
@@ -108,18 +105,8 @@ fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults
 }
 
 fn identity_of(record: &Map) -> Result<DistributedIdentity, RecordError> {
-    let optional = |key: &str, default: i64| match record.get(key) {
-        None => Ok(default),
-        Some(value) => fields::integer(key, value),
-    };
-    let job_id = fields::optional_name("job_id", record.get("job_id"))?;
-    let (rank, local_rank) = (optional("rank", 0)?, optional("local_rank", 0)?);
-    let identity = DistributedIdentity {
-        job_id,
-        rank,
-        local_rank,
-        world_size: optional("world_size", 1)?,
-    };
-    check_ranks(&identity)?;
-    Ok(identity)
+    resolve(&IdentityInput {
+        explicit: IDENTITY_FIELDS.map(|key| record.get(key)),
+        ..IdentityInput::default()
+    })
 }

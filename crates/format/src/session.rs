@@ -129,14 +129,12 @@ impl SessionSummary {
         let session_id = name("session_id")?;
         let source = name("source")?;
         let status = SessionStatus::of_value(map.get("status").unwrap_or(&Value::Null))?;
-        let started_at_ns = match map.get("started_at_ns") {
-            None | Some(Value::Null) => return Err(SessionError::MissingStart),
-            Some(value) => session_integer("started_at_ns", value)?,
+        let time = |key: &'static str| {
+            let value = map.get(key).filter(|value| !value.is_null());
+            value.map(|value| session_integer(key, value)).transpose()
         };
-        let ended_at_ns = match map.get("ended_at_ns") {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(session_integer("ended_at_ns", value)?),
-        };
+        let started_at_ns = time("started_at_ns")?.ok_or(SessionError::MissingStart)?;
+        let ended_at_ns = time("ended_at_ns")?;
         Ok(Self {
             session_id,
             status,
@@ -144,7 +142,7 @@ impl SessionSummary {
             ended_at_ns,
             host: name("host")?,
             pid: number("pid", -1)?,
-            job_id: map.get("job_id").and_then(Value::as_text).cloned(),
+            job_id: map.text("job_id").cloned(),
             rank: number("rank", 0)?,
             local_rank: number("local_rank", 0)?,
             world_size: number("world_size", 1)?.max(1),

@@ -228,8 +228,9 @@ fn is_of_number(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
-/// The offset after the closing quote of the string whose opening quote is at `start`.
-fn after_string(json: &[u8], start: usize) -> usize {
+/// The offset after the closing quote of the string whose opening quote is at `start`. If the string
+/// has no closing quote, the function returns the length of the whole text.
+pub(crate) fn after_string(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(step) = memchr::memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
         at += step;

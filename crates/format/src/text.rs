@@ -82,11 +82,7 @@ impl Text {
         let keep = |unit: &u32| !char::from_u32(*unit).is_some_and(is_python_space);
         let start = units.iter().position(keep).unwrap_or(units.len());
         let end = units.iter().rposition(keep).map_or(start, |last| last + 1);
-        let mut bytes = Vec::new();
-        for unit in &units[start..end] {
-            push_code_point(&mut bytes, *unit);
-        }
-        Text::from_wtf8(bytes)
+        Text::from_code_points(units[start..end].iter().copied())
     }
 
     /// The text in lower case, like Python's `str.lower`. Lone surrogates are kept.

@@ -112,12 +112,6 @@ impl From<i64> for Value {
     }
 }
 
-impl From<Option<i64>> for Value {
-    fn from(value: Option<i64>) -> Self {
-        value.map_or(Self::Null, Self::Int)
-    }
-}
-
 impl From<Text> for Value {
     fn from(value: Text) -> Self {
         Self::Text(value)
@@ -130,9 +124,9 @@ impl From<&str> for Value {
     }
 }
 
-impl From<Option<Text>> for Value {
-    fn from(value: Option<Text>) -> Self {
-        value.map_or(Self::Null, Self::Text)
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
     }
 }
 
@@ -177,6 +171,21 @@ impl Map {
             .iter()
             .find(|(name, _)| *name == key)
             .map(|(_, value)| value)
+    }
+
+    /// The text under a key, if the value is a string.
+    pub fn text(&self, key: &str) -> Option<&Text> {
+        self.get(key)?.as_text()
+    }
+
+    /// The integer under a key, if the value is an integer that fits into 64 bits.
+    pub fn int(&self, key: &str) -> Option<i64> {
+        self.get(key)?.as_int()
+    }
+
+    /// The object under a key, if the value is an object.
+    pub fn object(&self, key: &str) -> Option<&Map> {
+        self.get(key)?.as_map()
     }
 
     /// The items of the list under a key; empty when the value is not a list.

@@ -76,7 +76,7 @@ impl QueryStore {
     fn oom_bundles<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
         let filter = Wanted::of(wanted)?.oom_bundles();
         let rows = py.detach(|| self.0.oom_bundles(&filter));
-        dicts_of(py, rows.iter().map(query::OomRow::to_map))
+        dicts_of(py, rows.iter().map(query::OomBundle::to_row))
     }
 
     fn attachments<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {

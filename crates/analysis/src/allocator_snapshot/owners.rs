@@ -43,7 +43,7 @@ impl Owners {
             .iter()
             .filter_map(Value::as_map)
             .filter_map(|entry| {
-                let address = entry.get("storage_ptr_int").and_then(Value::as_int)?;
+                let address = entry.int("storage_ptr_int")?;
                 Some((u64::try_from(address).ok()?, owner(entry)))
             });
         Ok(Self(owners.collect()))

@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use stormlog_format::json::parse;
-use stormlog_format::{Map, SinkNames, Value};
+use stormlog_format::json::parse_object;
+use stormlog_format::{Map, SinkNames};
 
 use super::names::{FileKind, is_hidden, plain_name};
 use super::shape::Shape;
-use crate::load::{RECORD_KEYS, TIMELINE_FILE, open, read_described};
+use crate::load::{RECORD_KEYS, TIMELINE_FILE, open, read_object};
 use crate::pack::has_ending;
 use crate::query::{ATTACHMENTS_FILE, RUN_FILE};
 use crate::regular_file::{Refused, special_kind};
@@ -17,25 +17,11 @@ use crate::regular_file::{Refused, special_kind};
 /// At most this many bytes of a file are read to find its first line.
 const LONGEST_FIRST_LINE: u64 = 1 << 16;
 
-/// What a directory contains, decided by its manifests and the names of its files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DirectoryKind {
-    /// A sink: the directory into which a recorder writes events, as segments (files of events) and
-    /// usually a manifest that lists them.
-    Sink,
-    /// A directory with files about a run, written by the command `diagnose`.
-    DiagnoseBundle,
-    /// An OOM bundle: a directory with files about an out-of-memory error.
-    OomBundle,
-    /// A directory that is neither a sink nor a bundle.
-    Plain,
-}
-
 /// The entries directly in a directory. Entries that are not read are listed only in `refused`.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
-    pub(crate) kind: DirectoryKind,
+    pub(crate) shape: Shape,
     /// The directory's manifests, each with its content if the content is a JSON object.
     pub(crate) manifests: Vec<(PathBuf, Option<Map>)>,
     /// The path of `stormlog_run.json`, in which a user or a tool describes the run.
@@ -60,7 +46,7 @@ impl Directory {
     pub(crate) fn read(path: &Path, roots: &[PathBuf]) -> Self {
         let mut found = Self {
             path: path.to_path_buf(),
-            kind: DirectoryKind::Plain,
+            shape: Shape::Plain,
             manifests: Vec::new(),
             run_file: None,
             attachments: None,
@@ -85,7 +71,7 @@ impl Directory {
         found.packs.sort();
         found.folders.sort();
         found.refused.sort_by(|a, b| a.0.cmp(&b.0));
-        found.kind = found.find_kind();
+        found.shape = found.find_shape();
         found
     }
 
@@ -104,22 +90,12 @@ impl Directory {
         if !is_known && !is_pack && FileKind::of_found(&path).is_none() {
             return;
         }
-        match Reach::of(&path, kind, roots) {
-            Reach::Inside => {}
-            Reach::Outside => {
-                self.refused.push((path, Refused::Outside));
-                return;
-            }
-            Reach::NoFile => {
-                let kind = path.metadata().ok().map(|facts| facts.file_type());
-                let kind = kind.filter(|kind| !kind.is_dir()).and_then(special_kind);
-                self.refused
-                    .extend(kind.map(|kind| (path, Refused::NotRegular(kind))));
-                return;
-            }
+        if let Err(refused) = check(&path, kind, roots) {
+            self.refused.extend(refused.map(|refused| (path, refused)));
+            return;
         }
         if is_manifest {
-            let document = object(&path);
+            let document = read_object(&path);
             self.manifests.push((path, document));
         } else if name == RUN_FILE {
             self.run_file = Some(path);
@@ -140,40 +116,30 @@ impl Directory {
         found.1.as_ref()
     }
 
-    fn find_kind(&self) -> DirectoryKind {
+    fn find_shape(&self) -> Shape {
         match self.manifest(SinkNames::Ordinary).map(Shape::of) {
-            Some(Shape::OomBundle) => return DirectoryKind::OomBundle,
-            Some(Shape::DiagnoseBundle) => return DirectoryKind::DiagnoseBundle,
-            Some(Shape::Sink) => return DirectoryKind::Sink,
-            Some(Shape::Unknown) | None => {}
+            None | Some(Shape::Plain) => {}
+            Some(shape) => return shape,
         }
         let host = self.manifest(SinkNames::Host).map(Shape::of);
         if host == Some(Shape::Sink) || self.files.iter().any(|file| is_segment(file)) {
-            return DirectoryKind::Sink;
+            return Shape::Sink;
         }
         let is_timeline = |file: &PathBuf| plain_name(file) == TIMELINE_FILE;
         if self.files.iter().any(is_timeline) {
-            return DirectoryKind::DiagnoseBundle;
+            return Shape::DiagnoseBundle;
         }
-        DirectoryKind::Plain
+        Shape::Plain
     }
 
     /// The files that are artifacts of their own. Segments of a sink are left out, and so are
     /// `.jsonl` files whose records are not events.
     pub(crate) fn loose_files(&self) -> impl Iterator<Item = &PathBuf> {
-        let is_sink = self.kind == DirectoryKind::Sink;
+        let is_sink = self.shape == Shape::Sink;
         self.files.iter().filter(move |file| {
             let is_of_sink = is_sink && is_segment(file);
             !is_of_sink && (is_segment(file) || !holds_other_records(file))
         })
-    }
-}
-
-/// The parsed content of a JSON file; `None` if it cannot be read or is not a JSON object.
-fn object(file: &Path) -> Option<Map> {
-    match parse(&read_described(file).ok()?).ok()? {
-        Value::Map(map) => Some(map),
-        _ => None,
     }
 }
 
@@ -195,7 +161,7 @@ pub(crate) fn holds_other_records(file: &Path) -> bool {
     // A read error ends the search: the loader reports it.
     let mut lines = lines.map_while(Result::ok);
     let first = lines.find(|line| !line.trim_ascii().is_empty());
-    let Some(Ok(Value::Map(record))) = first.as_deref().map(parse) else {
+    let Some(record) = first.as_deref().and_then(parse_object) else {
         return false;
     };
     !record
@@ -203,29 +169,20 @@ pub(crate) fn holds_other_records(file: &Path) -> bool {
         .any(|(key, _)| RECORD_KEYS.contains(&key.as_bytes()))
 }
 
-/// Whether the target of a path is a file, and whether it lies below one of the roots (the paths
-/// that the user gave).
-enum Reach {
-    /// The target is a file below one of the roots.
-    Inside,
-    /// The target is a file outside the roots.
-    Outside,
-    /// The target is no regular file: it is missing, or something else, such as a directory or a
-    /// FIFO.
-    NoFile,
-}
-
-impl Reach {
-    fn of(path: &Path, kind: fs::FileType, roots: &[PathBuf]) -> Self {
-        if kind.is_file() {
-            return Self::Inside;
-        }
-        if !kind.is_symlink() || !path.is_file() {
-            return Self::NoFile;
-        }
-        match path.canonicalize() {
-            Ok(path) if roots.iter().any(|root| path.starts_with(root)) => Self::Inside,
-            _ => Self::Outside,
-        }
+/// Checks that the target of a path is a file, and that it lies below one of the roots (the paths
+/// that the user gave). The error is the reason why the path is refused; it is `None` when the path
+/// is ignored, because its target is missing or a directory.
+fn check(path: &Path, kind: fs::FileType, roots: &[PathBuf]) -> Result<(), Option<Refused>> {
+    if kind.is_file() {
+        return Ok(());
+    }
+    if !kind.is_symlink() || !path.is_file() {
+        let kind = path.metadata().ok().map(|facts| facts.file_type());
+        let kind = kind.filter(|kind| !kind.is_dir()).and_then(special_kind);
+        return Err(kind.map(Refused::NotRegular));
+    }
+    match path.canonicalize() {
+        Ok(path) if roots.iter().any(|root| path.starts_with(root)) => Ok(()),
+        _ => Err(Some(Refused::Outside)),
     }
 }

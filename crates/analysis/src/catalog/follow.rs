@@ -10,8 +10,9 @@ use hashbrown::{HashMap, HashSet};
 use stormlog_format::json::parse;
 use stormlog_format::{Event, Manifest, RecordDefaults, SinkNames, Text, Value, event_from_record};
 
-use super::directory::{Directory, DirectoryKind, is_segment};
+use super::directory::{Directory, is_segment};
 use super::names::{FileKind, directory_of, holding_folder, tidy};
+use super::shape::Shape;
 use super::sink::settled;
 use super::walk::{Place, Scope, walk};
 use crate::compression::Compression;
@@ -218,7 +219,7 @@ impl Follower {
             };
             let roots = Vec::from_iter(holding_folder(path));
             for (directory, place) in walk(directory, &roots, Scope::Everything) {
-                if directory.kind == DirectoryKind::OomBundle {
+                if directory.shape == Shape::OomBundle {
                     let is_new = self.bundles.insert(directory.path.clone());
                     let is_wanted = !self.is_first || self.from == FollowFrom::Start;
                     followed
@@ -233,7 +234,7 @@ impl Follower {
     }
 
     fn add_files(&self, directory: &Directory, found: &mut Vec<Candidate>) {
-        if directory.kind != DirectoryKind::Sink {
+        if directory.shape != Shape::Sink {
             let is_known = |file: &Path| self.offsets.contains_key(file);
             let is_lines = |file: &Path| FileKind::of(file) == Some(FileKind::Lines);
             let files = directory.files.iter().filter(|file| is_lines(file));
@@ -282,8 +283,11 @@ fn manifest_of_rewritten(directory: &Directory) -> Option<Manifest> {
     if !document.contains("rewriting") && !document.contains("thinned") {
         return None;
     }
-    let manifest = Manifest::from_value(&Value::Map(document.clone()))?;
-    Some(settled(&directory.path, names, manifest))
+    Some(settled(
+        &directory.path,
+        names,
+        Manifest::from_map(document),
+    ))
 }
 
 /// The bytes that one poll has read of a file.

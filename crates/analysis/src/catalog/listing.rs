@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text, Value};
+use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text};
 
-use super::directory::{Directory, DirectoryKind};
+use super::directory::Directory;
 use super::follow::event_of_line;
 use super::names::{holding_folder, plain_or_compressed, tidy};
+use super::shape::Shape;
 use super::sink::{last_time_in, newest_segments, settled};
 use super::stamp::Stamp;
 use super::walk::{Place, Scope, walk_with};
@@ -287,20 +288,20 @@ impl Listing {
                 let Some(known) = self.known.get(&directory.path) else {
                     continue;
                 };
-                match (directory.kind, &known.sink) {
-                    (DirectoryKind::Sink, Some(sink)) => {
+                match (directory.shape, &known.sink) {
+                    (Shape::Sink, Some(sink)) => {
                         sinks.push((directory.path, Arc::clone(sink)));
                     }
-                    (DirectoryKind::OomBundle, _) => {
+                    (Shape::OomBundle, _) => {
                         let id = known.bundle_session.clone().unwrap_or_default();
                         bundles.entry(id).or_default().push(directory.path);
                     }
                     _ if place == Place::Beside => {}
-                    (DirectoryKind::Plain, _) => {
+                    (Shape::Plain, _) => {
                         seen.unlisted.extend(directory.loose_files().cloned());
                         seen.unlisted.extend(directory.packs);
                     }
-                    (DirectoryKind::Sink | DirectoryKind::DiagnoseBundle, _) => {
+                    (Shape::Sink | Shape::DiagnoseBundle, _) => {
                         seen.unlisted.push(directory.path);
                     }
                 }
@@ -336,8 +337,8 @@ fn cached_or_read(
     let mut directory = Directory::read(path, roots);
     let sink = read_sink(&directory, before.and_then(|before| before.sink.as_deref()));
     let bundle = directory.manifest(SinkNames::Ordinary);
-    let bundle = bundle.and_then(|manifest| manifest.get("session_id")?.as_text().cloned());
-    let bundle = bundle.filter(|_| directory.kind == DirectoryKind::OomBundle);
+    let bundle = bundle.and_then(|manifest| manifest.text("session_id").cloned());
+    let bundle = bundle.filter(|_| directory.shape == Shape::OomBundle);
     for (_, document) in &mut directory.manifests {
         *document = None;
     }
@@ -359,14 +360,13 @@ fn cached_or_read(
 /// lists no sessions. For sessions in `before`, an earlier result, the first event is not read
 /// again.
 fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
-    if directory.kind != DirectoryKind::Sink {
+    if directory.shape != Shape::Sink {
         return None;
     }
     let (names, document) = SinkNames::ALL
         .into_iter()
         .find_map(|names| Some((names, directory.manifest(names)?)))?;
-    let manifest = Manifest::from_value(&Value::Map(document.clone()))?;
-    let manifest = settled(&directory.path, names, manifest);
+    let manifest = settled(&directory.path, names, Manifest::from_map(document));
     if manifest.sessions.is_empty() {
         return None;
     }
@@ -635,7 +635,7 @@ mod tests {
                 session_id: Some(id.into()),
                 thinned_interval_ns: 0,
             }],
-            ..Manifest::from_value(&Value::Map(stormlog_format::Map::new())).unwrap()
+            ..Manifest::from_map(&stormlog_format::Map::new())
         };
         let manifest = Manifest {
             schema_version: 2,

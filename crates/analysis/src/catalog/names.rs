@@ -87,6 +87,19 @@ pub fn tidy(path: &Path) -> PathBuf {
     }
 }
 
+/// The kind of sink that the file name of a manifest belongs to; `None` if the path does not have the
+/// name of a manifest.
+pub(crate) fn names_of_manifest(path: &Path) -> Option<SinkNames> {
+    SinkNames::of_manifest(path.file_name()?.to_str()?)
+}
+
+/// The path with its links resolved, so that paths can be compared.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    path.canonicalize()
+        .or_else(|_| std::path::absolute(path))
+        .unwrap_or_else(|_| path.to_path_buf())
+}
+
 /// The directory that a path refers to: the path itself or, for a manifest (`manifest.json` or
 /// `host.json`), the directory that contains it.
 pub(crate) fn directory_of(path: &Path) -> Option<&Path> {
@@ -94,7 +107,7 @@ pub(crate) fn directory_of(path: &Path) -> Option<&Path> {
         return Some(path);
     }
     let parent = crate::regular_file::folder_of(path);
-    match SinkNames::of_manifest(path.file_name()?.to_str()?)? {
+    match names_of_manifest(path)? {
         SinkNames::Ordinary => Some(parent),
         // Other programs use the name of a host sink's manifest for their own documents, so the
         // content is checked.
@@ -117,8 +130,7 @@ pub(crate) fn holding_folder(path: &Path) -> Option<PathBuf> {
 /// Resolves a manifest that the user gave as a link, so that the path refers to the sink of the
 /// link's target.
 pub(crate) fn resolved_manifest(path: PathBuf) -> PathBuf {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let is_manifest = name.and_then(SinkNames::of_manifest).is_some();
+    let is_manifest = names_of_manifest(&path).is_some();
     match path.canonicalize() {
         Ok(resolved) if is_manifest && path.is_symlink() && resolved.is_file() => resolved,
         _ => path,

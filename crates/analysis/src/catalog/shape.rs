@@ -1,8 +1,8 @@
-//! Decides from the keys of a manifest whether its directory is a sink or a bundle.
+//! What a directory is: a sink, a bundle or something else.
 
 use stormlog_format::{Map, SINK_FORMAT, Value};
 
-/// What a `manifest.json` describes; other programs use this file name too.
+/// What a directory contains, decided by its manifest and the names of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// An OOM bundle: a directory with files about an out-of-memory error.
@@ -11,15 +11,17 @@ pub(crate) enum Shape {
     DiagnoseBundle,
     /// A sink, the directory into which a recorder writes events. It may have no events yet.
     Sink,
-    /// Something else: the manifest was written by another program.
-    Unknown,
+    /// A directory that is neither a sink nor a bundle. It may have a `manifest.json` of another
+    /// program.
+    Plain,
 }
 
 impl Shape {
+    /// What the keys of a manifest say about its directory.
     pub(crate) fn of(manifest: &Map) -> Self {
         let has = |keys: &[&str]| keys.iter().all(|key| manifest.contains(key));
         let is_sink = || {
-            let format = manifest.get("format").and_then(Value::as_text);
+            let format = manifest.text("format");
             format.is_some_and(|format| *format == SINK_FORMAT)
                 || has(&["segments"])
                 || matches!(manifest.get("sessions"), Some(Value::List(_)))
@@ -31,7 +33,7 @@ impl Shape {
         } else if is_sink() {
             Self::Sink
         } else {
-            Self::Unknown
+            Self::Plain
         }
     }
 }

@@ -6,16 +6,15 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-use stormlog_format::json::parse;
 use stormlog_format::{
     LONGEST_RECORDER_MARK, Manifest, Map, RECORDER_MARK, Segment, SessionStatus, SessionSummary,
-    SinkNames, Text, Value, apply_recorder_mark,
+    SinkNames, Text, apply_recorder_mark,
 };
 
-use super::names::{directory_of, plain_name, plain_or_compressed, tidy};
+use super::names::{directory_of, names_of_manifest, plain_name, plain_or_compressed, tidy};
 use super::shape::Shape;
 use crate::compression::{Compression, with_suffixes, without_suffix};
-use crate::load::{Artifact, Damage, LoadError, read_beside, read_error};
+use crate::load::{Artifact, Damage, LoadError, read_error, read_object_beside};
 use crate::query::last_time;
 use crate::regular_file::{self, Refused, folder_of};
 
@@ -45,7 +44,7 @@ pub(crate) fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manife
     if Shape::of(&document) != Shape::Sink {
         return None;
     }
-    Manifest::from_value(&Value::Map(document)).map(|manifest| settled(directory, names, manifest))
+    Some(settled(directory, names, Manifest::from_map(&document)))
 }
 
 /// The manifest, corrected to describe the files that exist now: while segments are renamed or
@@ -100,19 +99,14 @@ fn follow_renamed_segments(directory: &Path, manifest: &mut Manifest) {
 }
 
 pub(crate) fn manifest_document(path: &Path) -> Option<Map> {
-    let bytes = read_beside(folder_of(path), path).ok()?;
-    match parse(&bytes).ok()? {
-        Value::Map(map) => Some(map),
-        _ => None,
-    }
+    read_object_beside(folder_of(path), path)
 }
 
 /// Reads the manifest at a path, corrected to describe the files that exist now. `None` if it
 /// cannot be read.
 pub fn read_manifest(path: &Path) -> Option<Manifest> {
-    let manifest = Manifest::from_value(&Value::Map(manifest_document(path)?))?;
-    let names = path.file_name().and_then(|name| name.to_str());
-    let names = names.and_then(SinkNames::of_manifest).unwrap_or_default();
+    let manifest = Manifest::from_map(&manifest_document(path)?);
+    let names = names_of_manifest(path).unwrap_or_default();
     Some(settled(folder_of(path), names, manifest))
 }
 

@@ -12,10 +12,12 @@ use super::names::is_hidden;
 /// Files of one folder beyond this number are ignored; a sink keeps fewer files.
 const MOST_FILES: usize = 10_000;
 
-/// The state of one path according to the file system; all zeros if nothing exists at the path.
+/// The state of one path according to the file system; all zeros if nothing exists at the path. The
+/// state changes when the file is replaced or rewritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Stamp {
+pub(crate) struct Stamp {
     pub(super) modified_ns: i64,
+    device: u64,
     inode: u64,
     size: u64,
 }
@@ -26,12 +28,13 @@ impl Stamp {
             .map_or(Self::default(), |facts| Self::of_facts(&facts))
     }
 
-    fn of_facts(facts: &std::fs::Metadata) -> Self {
+    pub(crate) fn of_facts(facts: &std::fs::Metadata) -> Self {
         Self {
             modified_ns: facts
                 .mtime()
                 .saturating_mul(1_000_000_000)
                 .saturating_add(facts.mtime_nsec()),
+            device: facts.dev(),
             inode: facts.ino(),
             size: facts.len(),
         }

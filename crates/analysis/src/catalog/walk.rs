@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use stormlog_format::SinkNames;
 
-use super::directory::{Directory, DirectoryKind};
+use super::directory::Directory;
 use super::names::{holding_folder, is_hidden};
+use super::shape::Shape;
 use super::sink::sink_names;
 use crate::load::{Artifact, BUNDLE_SINK, Damage, LoadError};
 use crate::pack::unpacked;
@@ -33,8 +34,8 @@ pub(crate) enum Place {
 
 impl Place {
     fn below(self, parent: &Directory, child: &Directory) -> Self {
-        use DirectoryKind::{DiagnoseBundle, Plain, Sink};
-        match (self, parent.kind, child.kind) {
+        use Shape::{DiagnoseBundle, Plain, Sink};
+        match (self, parent.shape, child.shape) {
             (Self::Own, Plain, _) => Self::Own,
             (Self::Own | Self::Nested, Sink, Sink) => Self::Nested,
             (Self::Own, DiagnoseBundle, Sink) if child.path.ends_with(BUNDLE_SINK) => Self::Part,
@@ -66,7 +67,7 @@ pub(super) fn walk_with(
     read: &mut dyn FnMut(&Path) -> Directory,
 ) -> Vec<(Directory, Place)> {
     let mut found = vec![(read(root), Place::Own)];
-    if found[0].0.kind == DirectoryKind::OomBundle {
+    if found[0].0.shape == Shape::OomBundle {
         return found;
     }
     // Indices in `found` of directories whose subdirectories are still to be visited, with their
@@ -139,7 +140,7 @@ fn find(path: &Path, packs: Packs) -> Result<Artifacts, LoadError> {
     }
     let roots = Vec::from_iter(holding_folder(path));
     for (directory, place) in walk(path, &roots, Scope::Recordings) {
-        if packs == Packs::Opened && directory.kind == DirectoryKind::Plain {
+        if packs == Packs::Opened && directory.shape == Shape::Plain {
             found.open(&directory.packs);
         }
         found.add(directory, place);
@@ -184,7 +185,7 @@ impl Artifacts {
             // The sink in a diagnose bundle is skipped, because loading the bundle reads the sink.
             return;
         }
-        if directory.kind != DirectoryKind::Plain {
+        if directory.shape != Shape::Plain {
             self.paths.push(directory.path);
             return;
         }

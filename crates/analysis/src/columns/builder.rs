@@ -73,6 +73,20 @@ impl ChunkBuilder {
         Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
+    /// Passes the chunk to `take` if it is full, like [`take_if_full`](Self::take_if_full).
+    pub(crate) fn pass_if_full(&mut self, take: &mut dyn FnMut(Chunk)) {
+        if let Some(chunk) = self.take_if_full() {
+            take(chunk);
+        }
+    }
+
+    /// Passes the last chunk to `take`, if it has events.
+    pub(crate) fn pass_rest(self, take: &mut dyn FnMut(Chunk)) {
+        if self.len() > 0 {
+            take(self.finish());
+        }
+    }
+
     /// Adds a record that the scanner has parsed and validated. When the record's metadata differ
     /// from earlier metadata only in integers, `numbers` has their skeleton (the text without the
     /// integers) and their integers.

@@ -74,7 +74,9 @@ fn rows_of(chunk: &Chunk, accepts: impl Fn(&[u8]) -> bool, words: &[&Finder<'_>]
     rows.map(is_in).collect()
 }
 
-fn may_have(text: &[u8], words: &[&Finder<'_>]) -> bool {
+/// Whether a metadata text may contain one of the words. The text may contain words in escape
+/// sequences, so the result is true for any text with a backslash.
+pub(crate) fn may_have(text: &[u8], words: &[&Finder<'_>]) -> bool {
     words.iter().any(|word| word.find(text).is_some()) || memchr::memchr(b'\\', text).is_some()
 }
 

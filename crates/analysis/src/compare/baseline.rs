@@ -100,11 +100,11 @@ pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, Baselin
     let Some(map) = document.as_map() else {
         return Ok(None);
     };
-    let format = map.get("format").and_then(Value::as_text);
+    let format = map.text("format");
     if format.is_none_or(|format| *format != BASELINE_FORMAT) {
         return Ok(None);
     }
-    match map.get("schema_version").and_then(Value::as_int) {
+    match map.int("schema_version") {
         Some(1..=SCHEMA_VERSION) => {}
         Some(version) if version > SCHEMA_VERSION => {
             return Err(BaselineError::TooNew {

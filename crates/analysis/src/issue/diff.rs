@@ -1,6 +1,7 @@
 //! Compares the issues of two artifact sets, an old one and a new one.
 
-use stormlog_format::{Map, Text, Value};
+use serde::Serialize;
+use stormlog_format::Text;
 
 use super::object::{Issue, severity_rank};
 
@@ -28,26 +29,15 @@ stormlog_format::names!(Change {
 });
 
 /// An issue and how it changed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ChangedIssue {
     /// How the issue changed.
     pub change: Change,
+    /// Number of hits in the old artifact set.
+    pub hits_before: Option<i64>,
     /// The issue as found in the new artifact set; for an issue that is gone, as found in the old
     /// one.
     pub issue: Issue,
-    /// Number of hits in the old artifact set.
-    pub hits_before: Option<i64>,
-}
-
-impl ChangedIssue {
-    /// The change and the issue as a map, with keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("change", self.change.as_str());
-        map.insert("hits_before", self.hits_before);
-        map.insert("issue", Value::Map(self.issue.to_map()));
-        map
-    }
 }
 
 /// The change of each issue from old to new, the worst change first. The state of each issue must

@@ -22,11 +22,7 @@ use crate::timeline::{self, Member};
 pub(crate) type Home<'h> = dyn Fn(Member<'_>) -> (Text, SourceKind) + Sync + 'h;
 
 /// The findings of a run, each as a hit (one occurrence) of an issue.
-pub(crate) fn hits(
-    run: &[Member<'_>],
-    diagnosis: &Diagnosis,
-    home: &Home<'_>,
-) -> Vec<Hit<'static>> {
+pub(crate) fn hits(run: &[Member<'_>], diagnosis: &Diagnosis, home: &Home<'_>) -> Vec<Hit> {
     let program = timeline::program_name(run.iter().map(|member| member.session));
     let findings = diagnosis.findings();
     let of = |one: &&Finding| hit(one, run, program.as_ref(), home);
@@ -43,18 +39,17 @@ fn hit(
     run: &[Member<'_>],
     program: Option<&Text>,
     home: &Home<'_>,
-) -> Option<Hit<'static>> {
+) -> Option<Hit> {
     let member = run
         .iter()
         .find(|member| member.session.summary.session_id.to_str_lossy() == finding.session_id)?;
     let at_ns = finding.onset_ns.or(finding.end_ns)?;
     let event = event_at(&member.session.events, at_ns, finding)?;
-    let origin = event.origin();
     let severity: Text = finding.severity.as_str().into();
     let phase = finding.phase.as_deref().map(Text::from);
     let mut dimensions = Map::new();
     dimensions.insert("phase", phase.clone());
-    dimensions.insert("collector", origin.collector.clone());
+    dimensions.insert("collector", event.origin().collector.clone());
     dimensions.insert("backend", backend(&event.metadata()));
     let mut former_ids = former_ids(finding, &dimensions);
     if let Some(program) = program {
@@ -76,14 +71,9 @@ fn hit(
         title: title(finding.kind).into(),
         severity,
         evidence: EvidenceLink {
-            session_id: Some(member.session.summary.session_id.clone()),
             timestamp_ns: Some(at_ns),
             rank: finding.rank.map(i64::from),
-            source_path: Some(source_path),
-            source_kind: Some(source_kind.as_str().into()),
-            event_type: Some(Text::from_bytes(event.event_type())),
-            bundle_path: None,
-            metadata: measured(finding),
+            ..EvidenceLink::of_event(event, source_path, source_kind, measured(finding))
         },
         details: details(finding, phase),
         peers,

@@ -8,24 +8,21 @@ use super::fingerprint::{alert_category, error_stem};
 use super::gather::Hit;
 use super::labels::{backend, is_collector_degradation};
 use super::object::EvidenceLink;
-use crate::query::{EventRow, OomRow, path_text};
+use crate::query::{EventRow, OomBundle, path_text};
 
 /// The out-of-memory error that an OOM bundle was written for.
-pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
-    let bundle = &row.bundle;
+pub(crate) fn of_bundle(bundle: &OomBundle) -> Hit {
     let path = path_text(&bundle.bundle_path);
     let mut dimensions = Map::new();
     dimensions.insert("backend", bundle.backend.clone());
     dimensions.insert("reason", bundle.reason.clone());
-    let mut details = Map::new();
-    details.insert("backend", bundle.backend.clone());
-    details.insert("reason", bundle.reason.clone());
+    let mut details = dimensions.clone();
     details.insert("exception_type", bundle.exception_type.clone());
     details.insert("exception_module", bundle.exception_module.clone());
     let mut metadata = Map::new();
     metadata.insert("created_at_utc", bundle.created_at_utc.clone());
     metadata.insert("event_count", bundle.event_count);
-    metadata.insert("session_status", row.session_status.clone());
+    metadata.insert("session_status", bundle.session_status.clone());
     Hit {
         kind: "oom",
         dimensions,
@@ -81,16 +78,16 @@ pub(crate) fn of_event(row: EventRow<'_>) -> Option<(Subject<'_>, EvidenceLink)>
     let kind = Text::from_bytes(event.event_type());
     let metadata = event.metadata();
     let (severity, report, evidence) = if classify::is_oom(&kind, &metadata) {
-        let (report, evidence) = oom(row, kind, &metadata);
+        let (report, evidence) = oom(row, &metadata);
         (Severity::Critical.as_str().into(), report, evidence)
     } else if is_collector_degradation(&kind, &metadata) {
-        degradation(row, kind, &metadata)
+        degradation(row, &metadata)
     } else if classify::is_alert(&kind, &metadata) {
         let severity = classify::severity_label(&kind, &metadata);
         let context = event.context().map(Text::from_bytes);
         let category = alert_category(&context.unwrap_or_default());
         let report = Report::Alert { category };
-        (severity, report, link(row, kind, context_and_status(row)))
+        (severity, report, link(row, context_and_status(row)))
     } else {
         return None;
     };
@@ -104,18 +101,9 @@ pub(crate) fn of_event(row: EventRow<'_>) -> Option<(Subject<'_>, EvidenceLink)>
     Some((subject, evidence))
 }
 
-fn link(row: EventRow<'_>, kind: Text, metadata: Map) -> EvidenceLink {
-    let origin = row.event.origin();
-    EvidenceLink {
-        session_id: Some(origin.session_id.clone()),
-        timestamp_ns: Some(row.event.timestamp_ns()),
-        rank: Some(origin.rank),
-        source_path: Some(row.source_path.clone()),
-        source_kind: Some(row.source_kind.as_str().into()),
-        event_type: Some(kind),
-        bundle_path: None,
-        metadata,
-    }
+fn link(row: EventRow<'_>, metadata: Map) -> EvidenceLink {
+    let path = row.source_path.clone();
+    EvidenceLink::of_event(row.event, path, row.source_kind, metadata)
 }
 
 /// Details of an issue: the context of the event, and the status of its session.
@@ -127,21 +115,19 @@ fn context_and_status(row: EventRow<'_>) -> Map {
     ])
 }
 
-fn oom(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Report, EvidenceLink) {
+fn oom(row: EventRow<'_>, metadata: &Map) -> (Report, EvidenceLink) {
     let reason = metadata.get(metadata_keys::OOM_REASON);
     let report = Report::Oom {
         reason: reason.cloned().unwrap_or(Value::Null),
         device_id: row.event.origin().device_id,
     };
-    let mut evidence = link(row, kind, context_and_status(row));
-    let dump = metadata
-        .get(metadata_keys::OOM_DUMP_PATH)
-        .and_then(Value::as_text);
+    let mut evidence = link(row, context_and_status(row));
+    let dump = metadata.text(metadata_keys::OOM_DUMP_PATH);
     evidence.bundle_path = dump.filter(|path| !path.as_bytes().is_empty()).cloned();
     (report, evidence)
 }
 
-fn degradation(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Text, Report, EvidenceLink) {
+fn degradation(row: EventRow<'_>, metadata: &Map) -> (Text, Report, EvidenceLink) {
     let health = metadata.get(metadata_keys::COLLECTOR_HEALTH_STATUS);
     let health = health.filter(|health| !health.is_null()).map(python_str);
     let health = match health {
@@ -168,7 +154,7 @@ fn degradation(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Text, Report, 
         (retry.into(), copied(retry)),
         ("session_status".into(), row.session_status.into()),
     ]);
-    (severity.into(), report, link(row, kind, evidence))
+    (severity.into(), report, link(row, evidence))
 }
 
 impl Subject<'_> {

@@ -1,7 +1,7 @@
 //! Finds hidden-memory anomalies as issues: findings about the gap between the memory used on the
 //! device and the memory reserved by the allocator.
 
-use stormlog_format::{Map, Text, Value, byte_text};
+use stormlog_format::{Map, Value, byte_text};
 
 use super::fingerprint::HIDDEN_MEMORY_ANOMALY;
 use super::gather::Hit;
@@ -16,7 +16,7 @@ use crate::query::{Source, source_path};
 const FEWEST_EVENTS: usize = 3;
 
 /// The findings about the gap in a session, each as a hit (one occurrence) of an issue.
-pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>> {
+pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit> {
     let events = &session.events;
     if events.len() < FEWEST_EVENTS {
         return Vec::new();
@@ -34,14 +34,13 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
         // timestamp, even if that event is not a sample.
         let mut at_that_time = events.iter();
         let event = at_that_time.find(|event| event.timestamp_ns() == finding.timestamp_ns)?;
-        let origin = event.origin();
         let class = finding.class.as_str();
         let severity = finding.severity.as_str();
         let mut dimensions = Map::new();
         dimensions.insert("classification", class);
         dimensions.insert("severity", severity);
         dimensions.insert("phase", label.clone());
-        dimensions.insert("collector", origin.collector.clone());
+        dimensions.insert("collector", event.origin().collector.clone());
         dimensions.insert("backend", backend(&event.metadata()));
         let mut evidence = Map::new();
         evidence.insert("classification", class);
@@ -59,16 +58,12 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
             dimensions,
             title: format!("Hidden-memory anomaly: {class}").into(),
             severity: severity.into(),
-            evidence: EvidenceLink {
-                session_id: Some(session.summary.session_id.clone()),
-                timestamp_ns: Some(finding.timestamp_ns),
-                rank: Some(origin.rank),
-                source_path: Some(source_path(session, source)),
-                source_kind: Some(source.kind.as_str().into()),
-                event_type: Some(Text::from_bytes(event.event_type())),
-                bundle_path: None,
-                metadata: evidence,
-            },
+            evidence: EvidenceLink::of_event(
+                event,
+                source_path(session, source),
+                source.kind,
+                evidence,
+            ),
             details,
             peers: Vec::new(),
             former_ids: Vec::new(),

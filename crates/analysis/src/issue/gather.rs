@@ -18,8 +18,8 @@ use crate::query::{OomFilter, SourceKind, Store, source_path};
 use crate::timeline::{self, Member};
 
 /// A hit: one occurrence of a problem.
-pub(crate) struct Hit<'a> {
-    pub(crate) kind: &'a str,
+pub(crate) struct Hit {
+    pub(crate) kind: &'static str,
     pub(crate) dimensions: Map,
     pub(crate) title: Text,
     pub(crate) severity: Text,
@@ -46,7 +46,7 @@ pub(crate) struct Gathering<'a> {
 const RECENT: usize = 8;
 
 impl<'a> Gathering<'a> {
-    pub(crate) fn add(&mut self, hit: Hit<'_>) {
+    pub(crate) fn add(&mut self, hit: Hit) {
         let Some(index) = self.index_of(hit.kind, &hit.dimensions, hit.title) else {
             return;
         };
@@ -201,8 +201,8 @@ impl Store {
     fn gather(&self, reports: Option<&[RunReport]>) -> Vec<Issue> {
         let events = self.events_that_may_be_trouble();
         let mut found = Gathering::default();
-        for row in self.oom_bundles(&OomFilter::default()) {
-            found.add(of_bundle(&row));
+        for bundle in self.oom_bundles(&OomFilter::default()) {
+            found.add(of_bundle(&bundle));
         }
         let reported: Vec<_> = (0..events.len())
             .into_par_iter()
@@ -227,7 +227,7 @@ impl Store {
         }
         for (index, source) in self.catalog().sources.iter().enumerate() {
             let sessions = &self.loaded(index).sessions;
-            let hits: Vec<Vec<Hit<'_>>> = sessions
+            let hits: Vec<Vec<Hit>> = sessions
                 .par_iter()
                 .map(|session| gap::hits(session, source))
                 .collect();
@@ -251,7 +251,7 @@ impl Store {
         let members: Vec<Member<'_>> = members.collect();
         let reports = ReportsBySessions::of(reports);
         let options = detect::Options::default();
-        let hits: Vec<Vec<Hit<'static>>> = timeline::runs(members.iter().copied())
+        let hits: Vec<Vec<Hit>> = timeline::runs(members.iter().copied())
             .par_iter()
             .map(|run| {
                 let run: Vec<Member<'_>> = run.iter().map(|&index| members[index]).collect();

@@ -164,10 +164,7 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     new.write_all(bytes)?;
     new.sync_all()?;
     std::fs::rename(&next, file)?;
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    }
+    File::open(regular_file::folder_of(file))?.sync_all()
 }
 
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {

@@ -9,16 +9,13 @@ use std::collections::HashMap;
 use stormlog_format::{Map, Text, Value};
 
 use super::finding::is_finding;
-use super::object::Issue;
+use super::object::{Issue, StateInfo};
 
 /// The value of the key `format` in `issues.json`, the file with the states of issues.
 const FORMAT: &str = "stormlog.issues";
 
 /// The version of the file format that is written.
 const VERSION: i64 = 1;
-
-/// The keys of an entry that describe the decision: when, by whom, why, and until when.
-const SAID: [&str; 4] = ["changed_at_ns", "changed_by", "reason", "ignored_until_ns"];
 
 /// Why a document is not a valid `issues.json`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +104,7 @@ impl States {
     /// error, so that it is never overwritten.
     pub fn from_value(document: &Value) -> Result<Self, StateError> {
         let document = document.as_map().ok_or(StateError::NotAnObject)?;
-        let format = document.get("format").and_then(Value::as_text);
+        let format = document.text("format");
         if format.is_none_or(|format| *format != FORMAT) {
             return Err(StateError::WrongFormat);
         }
@@ -124,7 +121,7 @@ impl States {
         let mut entries = Vec::with_capacity(issues.len());
         for (id, entry) in issues.iter() {
             let entry = entry.as_map().ok_or(StateError::NoIssues)?;
-            let state = entry.get("state").and_then(Value::as_text);
+            let state = entry.text("state");
             let is_known = |state: &Text| {
                 super::fingerprint::ISSUE_STATES
                     .iter()
@@ -181,15 +178,11 @@ impl States {
         let Some(entry) = self.entry_of(issue) else {
             return "open";
         };
-        match entry
-            .get("state")
-            .and_then(Value::as_text)
-            .and_then(Text::as_str)
-        {
+        match entry.text("state").and_then(Text::as_str) {
             Some("resolved") if was_seen_again(issue, entry) => "regressed",
             Some("resolved") => "resolved",
             Some("ignored") => {
-                let until = entry.get("ignored_until_ns").and_then(Value::as_int);
+                let until = entry.int("ignored_until_ns");
                 if until.is_some_and(|until| until <= now_ns) {
                     "open"
                 } else {
@@ -207,9 +200,13 @@ impl States {
         for issue in issues {
             issue.state = self.state_of(issue, now_ns);
             issue.state_info = self.entry_of(issue).map(|entry| {
-                let said = SAID.into_iter();
-                said.map(|key| (key.into(), entry.get(key).cloned().unwrap_or(Value::Null)))
-                    .collect()
+                let value = |key: &str| entry.get(key).cloned().unwrap_or(Value::Null);
+                StateInfo {
+                    changed_at_ns: value("changed_at_ns"),
+                    changed_by: value("changed_by"),
+                    reason: value("reason"),
+                    ignored_until_ns: value("ignored_until_ns"),
+                }
             });
         }
     }
@@ -265,7 +262,7 @@ impl States {
 /// when the issue was resolved. The reason is that the time of this evidence is the onset of the
 /// finding, an estimate that changes while the session continues.
 fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
-    let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);
+    let known_until = entry.int("resolved_until_ns");
     let known_sessions = entry.list("resolved_sessions");
     let is_known = |session: &Text| {
         known_sessions

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Segment, SinkNames, Value};
+use stormlog_format::{Manifest, Segment, SinkNames};
 
 use super::TIMELINE_FILE;
 use super::bytes::{read_document, read_error};
@@ -93,6 +93,15 @@ impl Artifact {
         })
     }
 
+    /// A sink of which only the given segments are read.
+    pub(crate) fn of_segments(manifest: Option<&Manifest>, segments: Vec<PathBuf>) -> Self {
+        Self::Sink {
+            manifest: manifest.cloned(),
+            segments,
+            damage: Vec::new(),
+        }
+    }
+
     /// The size on disk of the files that contain the artifact's events, in bytes.
     pub fn size_bytes(&self) -> u64 {
         let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
@@ -137,7 +146,7 @@ impl Artifact {
 
     fn in_directory(directory: &Path, path: &Path) -> Result<Self, LoadError> {
         let document = manifest_document(&directory.join(SinkNames::Ordinary.manifest()));
-        let shape = document.as_ref().map_or(Shape::Unknown, Shape::of);
+        let shape = document.as_ref().map_or(Shape::Plain, Shape::of);
         if shape == Shape::OomBundle {
             return Ok(Self::OomBundle {
                 directory: directory.into(),
@@ -169,7 +178,7 @@ impl Artifact {
         };
         let is_sink = names.is_some();
         let manifest = host_manifest.or_else(|| {
-            let manifest = Manifest::from_value(&Value::Map(document?))?;
+            let manifest = Manifest::from_map(&document?);
             Some(settled(directory, SinkNames::Ordinary, manifest))
         });
         let located = segments_in(directory, manifest.as_ref(), names);
@@ -214,10 +223,7 @@ fn unreadable_manifest(path: &Path) -> LoadError {
     match read_document(path) {
         Err(error) => error,
         Ok(bytes) => match parse(&bytes) {
-            Err(source) => LoadError::Json {
-                file: path.into(),
-                source,
-            },
+            Err(source) => LoadError::json(path, source),
             Ok(_) => LoadError::NoEvents { file: path.into() },
         },
     }

@@ -112,22 +112,14 @@ fn read_points(
         match event_from_record(&record, &RecordDefaults::default()) {
             Ok(event) => builder.push_event(&event),
             Err(source) if options.on_error == OnError::Raise => {
-                let (file, index) = (file.into(), Some(index as u64));
-                return Err(LoadError::BadRecord {
-                    file,
-                    line: None,
-                    index,
-                    source,
-                });
+                return Err(LoadError::bad_event(file, index as u64, source));
             }
             Err(source) => damage.push(|| Damage {
                 field: source.field().map(str::to_owned),
                 ..Damage::of_file(file, format!("point {index}: {source}"))
             }),
         }
-        if let Some(chunk) = builder.take_if_full() {
-            take(chunk);
-        }
+        builder.pass_if_full(take);
     }
     if unknown > 0 {
         damage.push(|| {
@@ -136,14 +128,10 @@ fn read_points(
             Damage::of_file(file, reason)
         });
     }
-    if builder.len() > 0 {
-        take(builder.finish());
-    }
+    builder.pass_rest(take);
     Ok(ReadParts {
-        files: vec![(absolute(file), None)],
         known: session.into_iter().collect(),
-        damage: damage.finish(file),
-        ..ReadParts::default()
+        ..ReadParts::of_file(file, damage.finish(file))
     })
 }
 
@@ -208,38 +196,22 @@ pub(crate) fn read_oom(
     let file = plain_or_compressed(directory, EVENTS).unwrap_or_else(|| directory.join(EVENTS));
     let text = read_beside(directory, &file)?;
     (options.progress)(text.len() as u64);
-    let document = parse(&text).map_err(|source| LoadError::Json {
-        file: file.clone(),
-        source,
-    })?;
+    let document = parse(&text).map_err(|source| LoadError::json(&file, source))?;
     let Value::List(items) = document else {
         return Err(LoadError::NoEvents { file });
     };
     let session = session_of_bundle(directory);
-    let fallback = || stable_legacy_session_id(&[absolute(&file).into(), "json".into()]);
-    let session_id = session
-        .as_ref()
-        .map_or_else(fallback, |session| session.session_id.clone());
-    let defaults = RecordDefaults {
-        permissive_legacy: options.permissive_legacy,
-        session_id: Some(Value::Text(session_id)),
-        ..RecordDefaults::default()
+    let defaults = match &session {
+        Some(session) => options.defaults(session.session_id.clone()),
+        None => options.defaults_of(&file, "json"),
     };
     let mut damage = DamageList::with_most(options.most_damage);
     let mut builder = ChunkBuilder::with_capacity(items.len().min(ROOM));
     for (index, item) in items.into_iter().enumerate() {
         let index = index as u64;
         let event = match item {
-            Value::Map(record) => {
-                event_from_record(&canonical(record), &defaults).map_err(|source| {
-                    LoadError::BadRecord {
-                        file: file.clone(),
-                        line: None,
-                        index: Some(index),
-                        source,
-                    }
-                })
-            }
+            Value::Map(record) => event_from_record(&canonical(record), &defaults)
+                .map_err(|source| LoadError::bad_event(&file, index, source)),
             _ => Err(LoadError::NotAnObject {
                 file: file.clone(),
                 index,
@@ -257,18 +229,12 @@ pub(crate) fn read_oom(
                 });
             }
         }
-        if let Some(chunk) = builder.take_if_full() {
-            take(chunk);
-        }
+        builder.pass_if_full(take);
     }
-    if builder.len() > 0 {
-        take(builder.finish());
-    }
+    builder.pass_rest(take);
     Ok(ReadParts {
-        files: vec![(absolute(&file), None)],
         known: session.into_iter().collect(),
-        damage: damage.finish(&file),
-        ..ReadParts::default()
+        ..ReadParts::of_file(&file, damage.finish(&file))
     })
 }
 
@@ -287,31 +253,25 @@ fn canonical(mut record: Map) -> Map {
 fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
     let manifest = directory.join(MANIFEST);
     let manifest = object(&read_beside(directory, &manifest).ok()?, &manifest).ok()?;
-    let map = manifest.get("session")?.as_map()?;
+    let map = manifest.object("session")?;
     if let Ok(summary) = SessionSummary::from_map(map) {
         return Some(summary);
     }
     // When the session's summary is incomplete, as in an interrupted bundle, the session id is
     // taken from the bundle's manifest.
-    let session_id = manifest
-        .get("session_id")?
-        .as_text()
-        .filter(|id| !id.is_blank())?;
+    let session_id = manifest.text("session_id").filter(|id| !id.is_blank())?;
     let text = |key: &str, default: &str| -> Text {
-        map.get(key)
-            .and_then(Value::as_text)
-            .cloned()
-            .unwrap_or_else(|| default.into())
+        map.text(key).cloned().unwrap_or_else(|| default.into())
     };
-    let number = |key: &str, default| map.get(key).and_then(Value::as_int).unwrap_or(default);
+    let number = |key: &str, default| map.int(key).unwrap_or(default);
     Some(SessionSummary {
         session_id: session_id.clone(),
         status: SessionStatus::Incomplete,
         started_at_ns: number("started_at_ns", 0),
-        ended_at_ns: map.get("ended_at_ns").and_then(Value::as_int),
+        ended_at_ns: map.int("ended_at_ns"),
         host: text("host", "unknown"),
         pid: number("pid", -1),
-        job_id: map.get("job_id").and_then(Value::as_text).cloned(),
+        job_id: map.text("job_id").cloned(),
         rank: number("rank", 0),
         local_rank: number("local_rank", 0),
         world_size: number("world_size", 1).max(1),
@@ -321,10 +281,7 @@ fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
 }
 
 fn object(text: &[u8], file: &Path) -> Result<Map, LoadError> {
-    match parse(text).map_err(|source| LoadError::Json {
-        file: file.into(),
-        source,
-    })? {
+    match parse(text).map_err(|source| LoadError::json(file, source))? {
         Value::Map(map) => Ok(map),
         _ => Err(LoadError::NoEvents { file: file.into() }),
     }
@@ -332,12 +289,7 @@ fn object(text: &[u8], file: &Path) -> Result<Map, LoadError> {
 
 /// The rank of a timeline: from its contents, otherwise from its path, otherwise 0.
 fn rank_of(payload: &Map, file: &Path) -> i64 {
-    let nested = |key: &str| {
-        payload
-            .get(key)
-            .and_then(Value::as_map)
-            .and_then(|map| map.get("rank"))
-    };
+    let nested = |key: &str| payload.object(key).and_then(|map| map.get("rank"));
     let said = [
         payload.get("rank"),
         nested("metadata"),

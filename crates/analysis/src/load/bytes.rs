@@ -5,6 +5,9 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
+use stormlog_format::Map;
+use stormlog_format::json::parse_object;
+
 use super::error::LoadError;
 use crate::compression::{Compression, decompressed, expands_too_far};
 use crate::regular_file;
@@ -82,10 +85,15 @@ pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadE
     read_text(open_beside(artifact, path)?, path, LONGEST_BESIDE)
 }
 
-/// Reads a file that describes an artifact, such as a manifest. The user gave its path, or it was
-/// found below a path that the user gave.
-pub(crate) fn read_described(path: &Path) -> Result<Vec<u8>, LoadError> {
-    read_text(open(path)?, path, LONGEST_BESIDE)
+/// Reads a file that describes an artifact, such as a manifest; `None` unless it contains a JSON
+/// object. The user gave its path, or it was found below a path that the user gave.
+pub(crate) fn read_object(path: &Path) -> Option<Map> {
+    parse_object(&read_text(open(path).ok()?, path, LONGEST_BESIDE).ok()?)
+}
+
+/// Reads a file inside an artifact, like [`read_beside`]; `None` unless it contains a JSON object.
+pub(crate) fn read_object_beside(artifact: &Path, path: &Path) -> Option<Map> {
+    parse_object(&read_beside(artifact, path).ok()?)
 }
 
 fn read_text(source: Source, path: &Path, most_bytes: u64) -> Result<Vec<u8>, LoadError> {

@@ -6,15 +6,14 @@ use std::path::Path;
 use stormlog_format::json::parse;
 use stormlog_format::spreadsheet::unprotected;
 use stormlog_format::{
-    INTEGER_COLUMNS, Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id,
-    truncate,
+    INTEGER_COLUMNS, Map, RecordDefaults, Text, Value, event_from_record, truncate,
 };
 
 use super::bytes::{open, read_error};
 use super::damage::{Damage, DamageList};
 use super::error::LoadError;
 use super::python_literal;
-use super::sessions::{ReadParts, absolute};
+use super::sessions::ReadParts;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
@@ -75,13 +74,8 @@ pub(crate) fn read(
         return Err(LoadError::NoTelemetryColumns { file: file.into() });
     }
     let defaults = RecordDefaults {
-        permissive_legacy: options.permissive_legacy,
         collector: "legacy.csv".into(),
-        session_id: Some(Value::Text(stable_legacy_session_id(&[
-            absolute(path).into(),
-            "csv".into(),
-        ]))),
-        ..RecordDefaults::default()
+        ..options.defaults_of(path, "csv")
     };
     let mut builder = ChunkBuilder::with_capacity(ROOM);
     let mut row = csv::StringRecord::new();
@@ -126,21 +120,13 @@ pub(crate) fn read(
                 reason,
             }),
         }
-        if let Some(chunk) = builder.take_if_full() {
-            take(chunk);
-        }
+        builder.pass_if_full(take);
         if ends_here {
             break;
         }
     }
-    if builder.len() > 0 {
-        take(builder.finish());
-    }
-    Ok(ReadParts {
-        files: vec![(absolute(path), None)],
-        damage: damage.finish(file),
-        ..ReadParts::default()
-    })
+    builder.pass_rest(take);
+    Ok(ReadParts::of_file(path, damage.finish(file)))
 }
 
 fn record_of(

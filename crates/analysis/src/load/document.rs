@@ -4,13 +4,13 @@ use std::path::Path;
 
 use stormlog_format::json::{JsonError, RawString, Reader, parse};
 use stormlog_format::scan::Scanner;
-use stormlog_format::{RecordDefaults, Value, event_from_record, stable_legacy_session_id};
+use stormlog_format::{RecordDefaults, Value, event_from_record};
 
 use super::bytes::read_document;
 use super::damage::{Damage, DamageList, LineCounter};
 use super::error::LoadError;
 use super::list::{self, Outcome};
-use super::sessions::{ReadParts, absolute};
+use super::sessions::ReadParts;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
@@ -40,12 +40,7 @@ pub(crate) fn read(
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     let key = options.events_key.as_deref().filter(|key| !key.is_empty());
-    let origin = stable_legacy_session_id(&[absolute(path).into(), key.unwrap_or("json").into()]);
-    let defaults = RecordDefaults {
-        permissive_legacy: options.permissive_legacy,
-        session_id: Some(Value::Text(origin)),
-        ..RecordDefaults::default()
-    };
+    let defaults = options.defaults_of(path, key.unwrap_or("json"));
     let damage = match list::read(file, &defaults, options, take)? {
         Outcome::Read(damage) => damage,
         Outcome::NotAList => whole(file, &defaults, options, take)?,
@@ -60,11 +55,7 @@ pub(crate) fn read(
             });
         }
     };
-    Ok(ReadParts {
-        files: vec![(absolute(path), None)],
-        damage,
-        ..ReadParts::default()
-    })
+    Ok(ReadParts::of_file(path, damage))
 }
 
 fn whole(
@@ -82,9 +73,7 @@ fn whole(
     let mut builder = ChunkBuilder::with_capacity(places.len().min(ROOM));
     let mut scanner = Scanner::default();
     for (index, place) in places.into_iter().enumerate() {
-        if let Some(chunk) = builder.take_if_full() {
-            take(chunk);
-        }
+        builder.pass_if_full(take);
         if let Some((record, _)) = scanner.scan(&text, place) {
             builder.push_record(&record, scanner.metadata_numbers());
             scanner.took(&record);
@@ -99,9 +88,7 @@ fn whole(
             }
         }
     }
-    if builder.len() > 0 {
-        take(builder.finish());
-    }
+    builder.pass_rest(take);
     Ok(damage.finish(file))
 }
 
@@ -113,10 +100,7 @@ struct Document<'a> {
 impl<'a> Document<'a> {
     /// The offsets of the event records, after the syntax of the whole document has been checked.
     fn records(&self, options: &LoadOptions<'_>) -> Result<Vec<Place>, LoadError> {
-        let json = |source| LoadError::Json {
-            file: self.file.into(),
-            source,
-        };
+        let json = |source| LoadError::json(self.file, source);
         let mut reader = Reader::new(self.text);
         reader.skip_space();
         let start = reader.position();
@@ -150,10 +134,7 @@ impl<'a> Document<'a> {
                 .map(|(_, index)| *index)
                 .filter(|index| self.text[*index] == b'[')
         };
-        let json = |source| LoadError::Json {
-            file: self.file.into(),
-            source,
-        };
+        let json = |source| LoadError::json(self.file, source);
         if let Some(key) = options.events_key.as_deref() {
             let missing = || LoadError::NotAListOfEvents {
                 file: self.file.into(),
@@ -248,10 +229,7 @@ impl<'a> Document<'a> {
         place: Place,
         defaults: &RecordDefaults,
     ) -> Result<stormlog_format::Event, LoadError> {
-        let json = |source| LoadError::Json {
-            file: self.file.into(),
-            source,
-        };
+        let json = |source| LoadError::json(self.file, source);
         let raw = Reader::at(self.text, place).skip_value().map_err(json)?;
         let Value::Map(record) = parse(raw).map_err(json)? else {
             return Err(LoadError::NotAnObject {
@@ -259,12 +237,8 @@ impl<'a> Document<'a> {
                 index,
             });
         };
-        event_from_record(&record, defaults).map_err(|source| LoadError::BadRecord {
-            file: self.file.into(),
-            line: None,
-            index: Some(index),
-            source,
-        })
+        event_from_record(&record, defaults)
+            .map_err(|source| LoadError::bad_event(self.file, index, source))
     }
 
     fn damage(&self, index: usize, place: Place, line: u64, error: &LoadError) -> Damage {

@@ -1,6 +1,6 @@
 //! The errors that loading an artifact can cause.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stormlog_format::{RecordError, json::JsonError};
 
@@ -70,6 +70,22 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// The error for a file that is not JSON.
+    pub(super) fn json(file: &Path, source: JsonError) -> Self {
+        let file = file.into();
+        Self::Json { file, source }
+    }
+
+    /// The error for an invalid record of a list of events.
+    pub(super) fn bad_event(file: &Path, index: u64, source: RecordError) -> Self {
+        Self::BadRecord {
+            file: file.into(),
+            line: None,
+            index: Some(index),
+            source,
+        }
+    }
+
     /// Whether the file is intact but contains no telemetry.
     pub fn is_no_telemetry(&self) -> bool {
         matches!(
@@ -79,7 +95,7 @@ impl LoadError {
     }
 
     /// The file that caused the error.
-    pub fn file(&self) -> Option<&std::path::Path> {
+    pub fn file(&self) -> Option<&Path> {
         match self {
             Self::NotFound(file)
             | Self::NotAnArtifact(file)

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
-use stormlog_format::{Manifest, RecordDefaults, Segment, Text, Value, stable_legacy_session_id};
+use stormlog_format::{Manifest, RecordDefaults, Segment, Text, stable_legacy_session_id};
 
 use super::artifact::Artifact;
 use super::bytes::{LONGEST_LINE, is_cut_off, read_error};
 use super::damage::{Damage, DamageList, TORN};
 use super::error::LoadError;
-use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
+use super::jsonl::{self, Chunks, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
@@ -94,18 +94,10 @@ impl<'a> LineFiles<'a> {
             .collect();
         let defaults = sessions
             .iter()
-            .map(|session| RecordDefaults {
-                permissive_legacy: options.permissive_legacy,
-                session_id: Some(Value::Text(session.clone())),
-                ..RecordDefaults::default()
-            })
+            .map(|session| options.defaults(session.clone()))
             .collect();
-        let lost = damage.iter().filter_map(|damage| {
-            let session = hints.session(&damage.file)?;
-            Some((damage.file.clone(), session))
-        });
         Self {
-            lost: lost.collect(),
+            lost: hints.lost(&damage),
             manifest,
             files,
             sessions,
@@ -132,7 +124,7 @@ impl<'a> LineFiles<'a> {
                 }
                 let mut chunks = Vec::new();
                 let mut take = |chunk| chunks.push(Arc::new(chunk));
-                let outcome = self.read_part(*part, options, &mut take)?;
+                let outcome = self.read_part(*part, options, Chunks::Full, &mut take)?;
                 Ok((chunks, outcome))
             })
             .collect::<Result<_, _>>()?;
@@ -157,7 +149,7 @@ impl<'a> LineFiles<'a> {
             .par_iter()
             .map(|part| {
                 let mut kept = ChunkBuilder::with_capacity(0);
-                let outcome = self.read_part(*part, options, &mut |chunk| {
+                let outcome = self.read_part(*part, options, Chunks::Full, &mut |chunk| {
                     for event in Events::of_chunk(chunk).iter() {
                         if keep(event) {
                             kept.push_row(event);
@@ -183,14 +175,7 @@ impl<'a> LineFiles<'a> {
         let mut goes_on = true;
         for part in &self.parts {
             let mut take = |chunk| goes_on = goes_on && take(chunk);
-            outcomes.push(jsonl::read_part(
-                self.files[part.file],
-                *part,
-                &self.defaults[part.file],
-                options,
-                jsonl::Chunks::PerBlock,
-                &mut take,
-            )?);
+            outcomes.push(self.read_part(*part, options, Chunks::PerBlock, &mut take)?);
             if !goes_on {
                 break;
             }
@@ -202,16 +187,11 @@ impl<'a> LineFiles<'a> {
         &self,
         part: Part,
         options: &LoadOptions<'_>,
+        chunks: Chunks,
         take: &mut dyn FnMut(Chunk),
     ) -> Result<PartOutcome, LoadError> {
-        jsonl::read_part(
-            self.files[part.file],
-            part,
-            &self.defaults[part.file],
-            options,
-            jsonl::Chunks::Full,
-            take,
-        )
+        let (file, defaults) = (self.files[part.file], &self.defaults[part.file]);
+        jsonl::read_part(file, part, defaults, options, chunks, take)
     }
 
     fn finish(
@@ -260,17 +240,14 @@ impl<'a> LineFiles<'a> {
             .last()
             .map_or(Path::new(""), |(file, ..)| self.files[*file]);
         let damage = damage.finish(last);
-        let known = self
-            .manifest
-            .map(|manifest| manifest.sessions.clone())
-            .unwrap_or_default();
+        let known = self.manifest.map(|manifest| manifest.sessions.clone());
         let name = |file: &&Path| pack::shown(file).to_string_lossy().into_owned();
         let sessions = self.sessions.into_iter().map(Some);
         let files = self.files.iter().map(name).zip(sessions).collect();
         Ok(ReadParts {
             chunks,
             files,
-            known,
+            known: known.unwrap_or_default(),
             damage,
             lost: self.lost,
             are_complete,
@@ -302,6 +279,15 @@ impl<'a> Hints<'a> {
         let plain = without_suffix(&name);
         let hint = self.0.get(&*name).or_else(|| self.0.get(plain?))?;
         hint.cloned()
+    }
+
+    /// The missing segments among damaged files, each with its session.
+    pub(super) fn lost(&self, damage: &[Damage]) -> Vec<(PathBuf, Text)> {
+        let lost = damage.iter().filter_map(|damage| {
+            let session = self.session(&damage.file)?;
+            Some((damage.file.clone(), session))
+        });
+        lost.collect()
     }
 }
 

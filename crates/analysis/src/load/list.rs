@@ -72,9 +72,7 @@ fn read_blocks(
         state = step.state;
         (options.progress)(step.consumed as u64);
         input.consume(step.consumed);
-        if let Some(chunk) = builder.take_if_full() {
-            take(chunk);
-        }
+        builder.pass_if_full(take);
         let too_long = step.consumed == 0 && before > LONGEST_LINE;
         if !step.wrong && !too_long && !input.ended {
             input.fill();
@@ -99,9 +97,7 @@ fn read_blocks(
         }
         break;
     }
-    if builder.len() > 0 {
-        take(builder.finish());
-    }
+    builder.pass_rest(take);
     Ok(Outcome::Read(records.damage.finish(file)))
 }
 

@@ -12,9 +12,9 @@ use stormlog_format::RecordDefaults;
 use super::artifact::Artifact;
 use super::jsonl::{self, Chunks, Part};
 use super::lines::{Hints, damage_of};
-use super::sessions::{ReadParts, assemble};
+use super::sessions::ReadParts;
 use super::tail::{Change, Tail, last_line_end};
-use super::{Damage, LoadError, LoadOptions, Loaded, LoadedSession, Removed};
+use super::{Damage, LoadError, LoadOptions, Loaded, LoadedSession, loaded_of};
 use crate::analyze::diagnosed;
 use crate::catalog::artifacts_at;
 use crate::columns::Chunk;
@@ -166,17 +166,13 @@ impl LiveSessions {
             return Loaded::default();
         };
         let hints = Hints::of(manifest.as_ref());
-        let lost = damage.iter().filter_map(|damage| {
-            let session = hints.session(&damage.file)?;
-            Some((damage.file.clone(), session))
-        });
         let mut parts = ReadParts {
             known: manifest
                 .as_ref()
                 .map(|manifest| manifest.sessions.clone())
                 .unwrap_or_default(),
             damage: damage.clone(),
-            lost: lost.collect(),
+            lost: hints.lost(damage),
             ..ReadParts::default()
         };
         for segment in segments {
@@ -192,13 +188,7 @@ impl LiveSessions {
                 .extend(pieces.map(|piece| (piece.clone(), file)));
             parts.damage.extend_from_slice(&followed.damage);
         }
-        let thinned = manifest.as_ref().and_then(|manifest| manifest.thinned);
-        let mut loaded = assemble(path, parts);
-        for session in &mut loaded.sessions {
-            session.thinned_until_ns = thinned.map(|thinned| thinned.until_ns);
-        }
-        loaded.removed = Removed::of(sink);
-        loaded
+        loaded_of(path, sink, parts)
     }
 }
 

@@ -10,7 +10,7 @@ use stormlog_format::{EventType, SessionStatus, SessionSummary, Text};
 use super::damage::Damage;
 use super::ownership::Ownership;
 use super::{Loaded, LoadedSession, Removed};
-use crate::catalog::tidy;
+use crate::catalog::{resolve, tidy};
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
 use crate::pack;
 
@@ -29,6 +29,17 @@ pub(crate) struct ReadParts {
     pub(crate) lost: Vec<(PathBuf, Text)>,
     /// Whether every line of a `.jsonl` file is a complete record of the current format.
     pub(crate) are_complete: bool,
+}
+
+impl ReadParts {
+    /// The parts of an artifact that consists of one file, with its damage.
+    pub(crate) fn of_file(file: &Path, damage: Vec<Damage>) -> Self {
+        Self {
+            files: vec![(absolute(file), None)],
+            damage,
+            ..Self::default()
+        }
+    }
 }
 
 /// One session while its events are collected.
@@ -104,14 +115,8 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
             let events = in_time_order(&table, group.rows);
             let damage = ownership.concerning(&id, &group.files);
             let listed = known.get(&id).copied();
-            let summary = listed.cloned().unwrap_or_else(|| {
-                infer_summary(
-                    id,
-                    &events,
-                    source.clone().into(),
-                    SessionStatus::Incomplete,
-                )
-            });
+            let inferred = || infer_summary(id, &events, source.clone().into());
+            let summary = listed.cloned().unwrap_or_else(inferred);
             let mut sources: Vec<String> = group
                 .files
                 .iter()
@@ -141,8 +146,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
 
 /// The path as stormlog 0.3.9 uses it in ids: absolute, with links resolved.
 pub fn absolute(path: &Path) -> String {
-    let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
-    let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());
+    let resolved = resolve(path);
     let shown = pack::shown(&resolved);
     let shown = std::path::absolute(&shown).unwrap_or_else(|_| shown.into_owned());
     shown.to_string_lossy().into_owned()
@@ -159,13 +163,18 @@ fn in_time_order(table: &Arc<Table>, mut rows: Vec<RowId>) -> Events {
     }
 }
 
+/// The status of a session that no manifest describes: completed if it has a stop event, otherwise
+/// incomplete.
+pub(crate) fn inferred_status(has_stopped: bool) -> SessionStatus {
+    if has_stopped {
+        SessionStatus::Completed
+    } else {
+        SessionStatus::Incomplete
+    }
+}
+
 /// Infers the summary of a session from its events.
-fn infer_summary(
-    session_id: Text,
-    events: &Events,
-    source: Text,
-    fallback: SessionStatus,
-) -> SessionSummary {
+fn infer_summary(session_id: Text, events: &Events, source: Text) -> SessionSummary {
     let stop = events
         .iter()
         .filter(|event| EventType::Stop.is(event.event_type()))
@@ -174,11 +183,7 @@ fn infer_summary(
     let origin = first.map(EventRef::origin);
     SessionSummary {
         session_id,
-        status: if stop.is_some() {
-            SessionStatus::Completed
-        } else {
-            fallback
-        },
+        status: inferred_status(stop.is_some()),
         started_at_ns: first.map_or(0, EventRef::timestamp_ns),
         ended_at_ns: stop.map(EventRef::timestamp_ns),
         host: origin.map_or_else(|| "unknown".into(), |origin| origin.host.clone()),

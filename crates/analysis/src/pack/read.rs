@@ -11,8 +11,8 @@ use std::io::{self, BufReader, Read, Seek as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use stormlog_format::json::{Layout, Writer, parse};
-use stormlog_format::{Map, Value};
+use stormlog_format::Map;
+use stormlog_format::json::{Layout, Writer, parse_object};
 
 use super::PackError;
 use crate::catalog::DEEPEST;
@@ -141,11 +141,9 @@ fn declared(entry: tar::Entry<'_, impl Read>) -> Result<Content, PackError> {
         .take(LARGEST_HEADER)
         .read_to_end(&mut text)
         .map_err(damaged)?;
-    let Ok(Value::Map(map)) = parse(&text) else {
-        return Err(PackError::NotAPack);
-    };
-    let format = map.get("format").and_then(Value::as_text);
-    let number = |key: &str| map.get(key).and_then(Value::as_int);
+    let map = parse_object(&text).ok_or(PackError::NotAPack)?;
+    let format = map.text("format");
+    let number = |key: &str| map.int(key);
     match (
         format.is_some_and(|format| *format == FORMAT),
         number("version"),

@@ -94,11 +94,9 @@ pub struct PhaseOrigin {
 impl PhaseOrigin {
     /// Reads the phase's scope and thread from an event's metadata.
     pub fn of_metadata(metadata: &Map) -> Self {
-        let scope_id = metadata
-            .get("origin_phase_scope_id")
-            .and_then(Value::as_text);
+        let scope_id = metadata.text("origin_phase_scope_id");
         Self {
-            thread_id: metadata.get("origin_thread_id").and_then(Value::as_int),
+            thread_id: metadata.int("origin_thread_id"),
             scope_id: scope_id.cloned(),
         }
     }

@@ -61,8 +61,8 @@ impl Boundary {
     }
 
     fn of_metadata(action: Action, metadata: &Map) -> Option<Self> {
-        let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
-        if *scope.get("action")?.as_text()? != action.as_str() {
+        let scope = metadata.object(metadata_keys::PHASE_SCOPE)?;
+        if *scope.text("action")? != action.as_str() {
             return None;
         }
         // Parts of a phase's path that are empty or not a text are left out.
@@ -73,7 +73,7 @@ impl Boundary {
             .filter(|part| !part.as_bytes().is_empty())
             .cloned()
             .collect();
-        let name = scope.get("name")?.as_text()?.stripped();
+        let name = scope.text("name")?.stripped();
         if path.is_empty() || name.is_blank() {
             return None;
         }
@@ -87,10 +87,10 @@ impl Boundary {
             scope: ScopeRecord {
                 name,
                 path,
-                scope_id: scope.get("scope_id")?.as_text()?.clone(),
+                scope_id: scope.text("scope_id")?.clone(),
                 parent_scope_id,
                 thread_id: integer(scope.get("thread_id")?)?,
-                thread_name: scope.get("thread_name")?.as_text()?.clone(),
+                thread_name: scope.text("thread_name")?.clone(),
                 sequence: integer(scope.get("sequence")?)?,
             },
         })

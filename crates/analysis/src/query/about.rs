@@ -4,9 +4,10 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
+use stormlog_format::classify::{self, is_alert_type};
+use stormlog_format::{EventType, Text, metadata_keys};
 
-use crate::columns::{EventRef, Events, RowSet};
+use crate::columns::{EventRef, Events, RowSet, may_have};
 
 /// Substring searchers for two metadata keys. They are created once, because queries use them on
 /// all events.
@@ -14,56 +15,27 @@ static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metada
 static HEALTH: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(metadata_keys::COLLECTOR_HEALTH_STATUS));
 
-/// Whether the metadata text of an event may contain a key. A key may be written with escape
-/// sequences, so the result is true for any text with a backslash.
-fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
-    let json = event.metadata_words();
-    key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()
-}
-
 /// The rows of the table behind `events` that may report a problem. For most events, the type and
 /// the text of the metadata rule out a problem without parsing.
 pub(crate) fn may_be_trouble(events: &Events) -> RowSet {
-    let is_trouble = |kind: &[u8]| {
-        matches!(
-            EventType::of(kind),
-            Some(
-                EventType::Error
-                    | EventType::Critical
-                    | EventType::Warning
-                    | EventType::CollectorDegraded
-            )
-        )
-    };
+    let is_trouble = |kind: &[u8]| is_alert_type(kind) || EventType::CollectorDegraded.is(kind);
     RowSet::of_table_of(events, is_trouble, &[&SEVERITY, &HEALTH])
 }
 
-/// The metadata of an event if it may contain one of the keys, otherwise an empty object.
-pub(crate) fn metadata_with(event: EventRef<'_>, keys: &[&str]) -> Map {
-    if keys.iter().any(|key| may_have(event, &Finder::new(key))) {
-        event.metadata()
-    } else {
-        Map::new()
+/// The text under a key of an event's metadata, which are parsed only if they may contain the key.
+pub(crate) fn metadata_text(event: EventRef<'_>, key: &str) -> Option<Text> {
+    if !may_have(event.metadata_words(), &[&Finder::new(key)]) {
+        return None;
     }
+    event.metadata().text(key).cloned()
 }
 
 /// Whether the event is an alert.
 pub(crate) fn is_alert(event: EventRef<'_>) -> bool {
     let kind = event.event_type();
-    let by_type = classify::ALERT_TYPES
-        .iter()
-        .any(|alert| kind == alert.as_bytes());
-    by_type
-        || may_have(event, &SEVERITY)
+    is_alert_type(kind)
+        || may_have(event.metadata_words(), &[&SEVERITY])
             && classify::is_alert(&Text::from_bytes(kind), &event.metadata())
-}
-
-/// Whether the event reports that a collector degraded or recovered.
-pub(crate) fn is_transition(event: EventRef<'_>) -> bool {
-    matches!(
-        EventType::of(event.event_type()),
-        Some(EventType::CollectorDegraded | EventType::CollectorRecovered)
-    )
 }
 
 /// Whether the event is a sample for the metrics of `query summary`. As in stormlog 0.3.9, the type

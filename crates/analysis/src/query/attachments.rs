@@ -10,6 +10,7 @@ use stormlog_format::rollup::ROLLUP_FILENAME;
 use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
+use super::filter::fits;
 use super::payload::path_text;
 use super::runs::{IdentityIndex, RunContext, RunFilter};
 use super::sessions::SessionRow;
@@ -55,16 +56,14 @@ pub struct RunAttachmentFilter {
 
 impl RunAttachmentFilter {
     fn accepts(&self, row: &RunAttachmentRow) -> bool {
-        let same =
-            |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
         let run = &self.run;
-        run.run_id.as_ref().is_none_or(|id| *id == row.run_id)
-            && same(&run.session_id, &row.session_id)
-            && same(&run.job_id, &row.job_id)
-            && run.rank.is_none_or(|rank| row.rank == Some(rank))
-            && self.kind.as_ref().is_none_or(|kind| *kind == row.kind)
-            && same(&run.source_namespace, &row.source_namespace)
-            && same(&run.source_ref, &row.source_ref)
+        fits(run.run_id.as_ref(), Some(&row.run_id))
+            && fits(run.session_id.as_ref(), row.session_id.as_ref())
+            && fits(run.job_id.as_ref(), row.job_id.as_ref())
+            && fits(run.rank.as_ref(), row.rank.as_ref())
+            && fits(self.kind.as_ref(), Some(&row.kind))
+            && fits(run.source_namespace.as_ref(), row.source_namespace.as_ref())
+            && fits(run.source_ref.as_ref(), row.source_ref.as_ref())
     }
 }
 

@@ -14,9 +14,10 @@ use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
 use crate::catalog::{
-    Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, plain_name,
-    resolved_manifest, segments_in, settled, sink_names, tidy, walk,
+    Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, names_of_manifest,
+    plain_name, resolve, resolved_manifest, segments_in, settled, sink_names, tidy, walk,
 };
+use crate::load::read_object;
 use crate::pack::unpacked;
 use crate::regular_file::{Refused, folder_of, refusal};
 
@@ -275,12 +276,11 @@ impl Discovery {
 
     fn file(&mut self, file: &Path) {
         let name = file.file_name().unwrap_or_default();
-        let is_manifest = name.to_str().and_then(SinkNames::of_manifest).is_some();
-        if is_manifest {
-            match payload::object(file) {
+        if names_of_manifest(file).is_some() {
+            match read_object(file) {
                 None => self.warn(file, "manifest is not a JSON object"),
                 Some(document) => {
-                    if self.manifest(file, &document) == Shape::Unknown {
+                    if self.manifest(file, &document) == Shape::Plain {
                         self.warn(file, "unrecognized manifest shape");
                     }
                 }
@@ -298,11 +298,11 @@ impl Discovery {
     fn manifest(&mut self, file: &Path, document: &Map) -> Shape {
         let directory = folder_of(file);
         let shape = Shape::of(document);
-        let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
+        let is_host = names_of_manifest(file) == Some(SinkNames::Host);
         // A file named `host.json` counts as a manifest only if it describes a sink, and only as
         // long as the directory has no `manifest.json` that describes a sink.
         if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
-            return Shape::Unknown;
+            return Shape::Plain;
         }
         match shape {
             Shape::OomBundle => {
@@ -326,21 +326,16 @@ impl Discovery {
                 diagnosed: super::sessions::diagnosed(document),
             }),
             Shape::Sink => self.sink(directory, file, document),
-            Shape::Unknown => {}
+            Shape::Plain => {}
         }
         shape
     }
 
     fn sink(&mut self, directory: &Path, file: &Path, document: &Map) {
-        let names = if file.file_name() == Some(SinkNames::Host.manifest().as_ref()) {
-            SinkNames::Host
-        } else {
-            SinkNames::Ordinary
-        };
-        let manifest = Manifest::from_value(&Value::Map(document.clone()));
-        let manifest = manifest.map(|manifest| settled(directory, names, manifest));
+        let names = names_of_manifest(file).unwrap_or_default();
+        let manifest = settled(directory, names, Manifest::from_map(document));
         let (segments, damage) =
-            segments_in(directory, manifest.as_ref(), Some(names)).unwrap_or_default();
+            segments_in(directory, Some(&manifest), Some(names)).unwrap_or_default();
         let key = (resolve(directory), SourceKind::Sink);
         self.covered
             .extend(segments.iter().map(|segment| resolve(segment)));
@@ -355,7 +350,7 @@ impl Discovery {
             kind: SourceKind::Sink,
             event_paths: segments,
             manifest_path: Some(file.to_path_buf()),
-            manifest,
+            manifest: Some(manifest),
             diagnosed: None,
         });
     }
@@ -373,7 +368,7 @@ impl Discovery {
         if !self.seen_files.insert(resolve(file)) {
             return;
         }
-        let Some(document) = payload::object(file) else {
+        let Some(document) = read_object(file) else {
             self.warn(file, "run envelope is not a JSON object");
             return;
         };
@@ -426,21 +421,14 @@ impl Discovery {
         if !self.seen_files.insert(resolve(file)) {
             return;
         }
-        let Some(document) = payload::object(file) else {
+        let Some(document) = read_object(file) else {
             self.warn(file, "attachment sidecar is not a JSON object");
             return;
         };
-        let outcome = sidecar::read(&document, file, &self.roots);
-        for message in outcome.warnings {
+        let (attachments, warnings) = sidecar::read(&document, file, &self.roots);
+        for message in warnings {
             self.warn(file, message);
         }
-        self.catalog.attachments.extend(outcome.attachments);
+        self.catalog.attachments.extend(attachments);
     }
-}
-
-/// The path with its links resolved, so that paths can be compared.
-pub(crate) fn resolve(path: &Path) -> PathBuf {
-    path.canonicalize()
-        .or_else(|_| std::path::absolute(path))
-        .unwrap_or_else(|_| path.to_path_buf())
 }

@@ -6,6 +6,7 @@ use stormlog_format::{Map, Text};
 
 use super::events::EventFilter;
 use super::evidence::Evidence;
+use super::filter::fits;
 
 /// The default time window before and after the point in time, in nanoseconds.
 pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;
@@ -101,13 +102,6 @@ pub struct CorrelationResult {
     pub warnings: Vec<String>,
 }
 
-impl CorrelationResult {
-    /// The result as a map, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
-    }
-}
-
 /// A point in time to examine, with its session, job and rank.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Moment {
@@ -151,11 +145,9 @@ impl Moment {
     /// Rates evidence: adds its confidence and the reasons for it. `None` when the evidence is not
     /// related to the point in time.
     fn judge(&self, mut evidence: Evidence, filter: &CorrelationFilter) -> Option<Evidence> {
-        let same =
-            |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
         let other_rank = |rank: i64| evidence.rank.is_some_and(|given| given != rank);
-        if !same(&filter.session_id, &evidence.session_id)
-            || !same(&filter.job_id, &evidence.job_id)
+        if !fits(filter.session_id.as_ref(), evidence.session_id.as_ref())
+            || !fits(filter.job_id.as_ref(), evidence.job_id.as_ref())
             || filter.rank.is_some_and(other_rank)
         {
             return None;

@@ -82,7 +82,7 @@ pub struct RunAttachment {
 impl RunEnvelope {
     /// Whether an object claims to be a run envelope of the supported version.
     pub fn is_one(document: &Map) -> bool {
-        let format = document.get("format").and_then(Value::as_text);
+        let format = document.text("format");
         document.get("schema_version") == Some(&Value::Int(1))
             && format.is_some_and(|format| *format == FORMAT)
     }

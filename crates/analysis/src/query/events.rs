@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Text};
 
 use super::about;
 use super::catalog::SourceKind;
+use super::filter::fits;
 use super::payload::path_text;
 use super::scan::scan;
 use crate::columns::{EventRef, Events, RowId, RowSet};
@@ -39,26 +40,18 @@ impl EventFilter {
         let origin = event.origin();
         let time = event.timestamp_ns();
         let says = |key: &str, wanted: &Option<Text>| {
-            wanted.as_ref().is_none_or(|wanted| {
-                let metadata = about::metadata_with(event, &[key]);
-                metadata.get(key).and_then(Value::as_text) == Some(wanted)
-            })
+            let has = |wanted: &Text| about::metadata_text(event, key).as_ref() == Some(wanted);
+            wanted.as_ref().is_none_or(has)
         };
         self.time_start_ns.is_none_or(|start| time >= start)
             && self.time_end_ns.is_none_or(|end| time <= end)
-            && self.rank.is_none_or(|rank| rank == origin.rank)
+            && fits(self.rank.as_ref(), Some(&origin.rank))
             && self
                 .event_type
                 .as_ref()
                 .is_none_or(|kind| kind.as_bytes() == event.event_type())
-            && self
-                .session_id
-                .as_ref()
-                .is_none_or(|id| *id == origin.session_id)
-            && self
-                .collector
-                .as_ref()
-                .is_none_or(|collector| *collector == origin.collector)
+            && fits(self.session_id.as_ref(), Some(&origin.session_id))
+            && fits(self.collector.as_ref(), Some(&origin.collector))
             && self
                 .has_alert
                 .is_none_or(|wanted| wanted == about::is_alert(event))
@@ -84,7 +77,7 @@ impl EventFilter {
     }
 
     pub(super) fn accepts_status(&self, status: &str) -> bool {
-        self.status.as_ref().is_none_or(|wanted| *wanted == status)
+        fits(self.status.as_ref(), Some(status))
     }
 }
 
@@ -222,11 +215,8 @@ impl super::Store {
             }
             for session in &self.loaded(index).sessions {
                 let status = session.summary.status.as_str();
-                let is_other = filter
-                    .session_id
-                    .as_ref()
-                    .is_some_and(|id| *id != session.summary.session_id);
-                if is_other || !filter.accepts_status(status) {
+                let id = &session.summary.session_id;
+                if !fits(filter.session_id.as_ref(), Some(id)) || !filter.accepts_status(status) {
                     continue;
                 }
                 homes.push(Home {

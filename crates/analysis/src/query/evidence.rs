@@ -48,11 +48,6 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The evidence as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
-    }
-
     pub(crate) fn new(kind: &'static str, title: impl Into<Text>) -> Self {
         Self {
             kind,
@@ -87,10 +82,6 @@ pub(crate) fn evidence_id(parts: &[Value]) -> Text {
     let list = Value::List(spelled.collect());
     let text = Writer::new(Layout::Line).to_string(&list);
     format!("evidence-{}", sha256_hex(&text, 24)).into()
-}
-
-fn text(value: &[u8]) -> Text {
-    Text::from_bytes(value)
 }
 
 impl super::Store {
@@ -131,33 +122,33 @@ impl super::Store {
 
     fn oom_evidence(&self) -> Vec<Evidence> {
         let sessions = self.session_by_id();
-        let rows = self.oom_bundles(&super::OomFilter::default());
-        let rows = rows.into_iter();
-        rows.map(|row| {
-            let bundle = &row.bundle;
-            let path = path_text(&bundle.bundle_path);
-            let session = bundle.session_id.as_ref().and_then(|id| sessions.get(id));
-            let session = session.map(|row| &row.summary);
-            let parts = [
-                "oom".into(),
-                path.clone().into(),
-                bundle.session_id.clone().into(),
-            ];
-            Evidence {
-                evidence_id: evidence_id(&parts),
-                session_id: bundle.session_id.clone(),
-                job_id: session.and_then(|session| session.job_id.clone()),
-                rank: session.map(|session| session.rank),
-                world_size: session.map(|session| session.world_size),
-                start_ns: bundle.created_ns(),
-                end_ns: bundle.created_ns(),
-                source_path: path,
-                source_kind: "oom_bundle".into(),
-                metadata: row.to_map(),
-                ..Evidence::new("oom_bundle", "OOM bundle")
-            }
-        })
-        .collect()
+        let bundles = self.oom_bundles(&super::OomFilter::default());
+        let bundles = bundles.into_iter();
+        bundles
+            .map(|bundle| {
+                let path = path_text(&bundle.bundle_path);
+                let session = bundle.session_id.as_ref().and_then(|id| sessions.get(id));
+                let session = session.map(|row| &row.summary);
+                let parts = [
+                    "oom".into(),
+                    path.clone().into(),
+                    bundle.session_id.clone().into(),
+                ];
+                Evidence {
+                    evidence_id: evidence_id(&parts),
+                    session_id: bundle.session_id.clone(),
+                    job_id: session.and_then(|session| session.job_id.clone()),
+                    rank: session.map(|session| session.rank),
+                    world_size: session.map(|session| session.world_size),
+                    start_ns: bundle.created_ns(),
+                    end_ns: bundle.created_ns(),
+                    source_path: path,
+                    source_kind: "oom_bundle".into(),
+                    metadata: bundle.to_row(),
+                    ..Evidence::new("oom_bundle", "OOM bundle")
+                }
+            })
+            .collect()
     }
 
     fn diagnose_evidence(&self) -> Vec<Evidence> {
@@ -217,7 +208,7 @@ impl super::Store {
                 end_ns: row.end_ns.or(start_ns),
                 source_path: target.unwrap_or_else(|| row.sidecar_path.clone()),
                 source_kind: "attachment".into(),
-                metadata: row.to_map(),
+                metadata: map_of(row),
                 ..Evidence::new("attachment", row.title.clone())
             }
         })
@@ -228,7 +219,7 @@ impl super::Store {
 fn telemetry_event(row: EventRow<'_>) -> Evidence {
     let event = row.event.to_event();
     let record_id = crate::record_id(&event.to_record());
-    let kind = text(row.event.event_type());
+    let kind = Text::from_bytes(row.event.event_type());
     let title = format!("{kind} telemetry event");
     let mut metadata = Map::new();
     metadata.insert("record_id", record_id.clone());
@@ -248,7 +239,7 @@ fn telemetry_event(row: EventRow<'_>) -> Evidence {
 fn alerts(rows: &EventRows) -> impl Iterator<Item = Evidence> {
     let alerts = rows.iter().filter(|row| about::is_alert(row.event));
     alerts.map(|row| {
-        let kind = text(row.event.event_type());
+        let kind = Text::from_bytes(row.event.event_type());
         let event_metadata = row.event.metadata();
         let severity = classify::severity_label(&kind, &event_metadata);
         let origin = row.event.origin();
@@ -264,7 +255,7 @@ fn alerts(rows: &EventRows) -> impl Iterator<Item = Evidence> {
         metadata.insert("event_type", kind);
         metadata.insert("severity", severity);
         metadata.insert("collector", origin.collector.clone());
-        metadata.insert("context", row.event.context().map(text));
+        metadata.insert("context", row.event.context().map(Text::from_bytes));
         metadata.insert("metadata", Value::Map(event_metadata));
         Evidence {
             evidence_id: evidence_id(&parts),

@@ -7,9 +7,11 @@ use serde::Serialize;
 use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text};
 
+use super::filter::fits;
 use super::iso_time::iso_to_micros;
-use super::payload::{self, integer, path_text, text};
+use super::payload::{integer, path_text, text};
 use crate::document::shown_path;
+use crate::load::read_object_beside;
 
 /// The name of the file in an OOM bundle that describes the exception.
 pub(super) const DETAILS: &str = stormlog_format::file_names::METADATA;
@@ -38,7 +40,7 @@ pub struct OomBundle {
 
 impl OomBundle {
     pub(crate) fn read(directory: &Path, manifest: &Path, document: &Map) -> Self {
-        let details = payload::object_inside(directory, &directory.join(DETAILS));
+        let details = read_object_beside(directory, &directory.join(DETAILS));
         let details = details.unwrap_or_default();
         Self {
             bundle_path: directory.to_path_buf(),
@@ -58,24 +60,11 @@ impl OomBundle {
     pub fn created_ns(&self) -> Option<i64> {
         super::iso_time::iso_to_ns(self.created_at_utc.as_ref()?.as_str()?)
     }
-}
 
-/// An OOM bundle as a row of a query result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OomRow {
-    /// The bundle.
-    pub bundle: OomBundle,
-    /// The status of the bundle's session, from the bundle itself or otherwise from the session's
-    /// manifest.
-    pub session_status: Option<Text>,
-}
-
-impl OomRow {
-    /// The row as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        let mut map = map_of(&self.bundle);
+    /// The bundle as the JSON object of a query result, with its keys in a fixed order.
+    pub fn to_row(&self) -> Map {
+        let mut map = map_of(self);
         map.remove("manifest_path");
-        map.insert("session_status", self.session_status.clone());
         map
     }
 }
@@ -95,19 +84,14 @@ pub struct OomFilter {
 }
 
 impl OomFilter {
-    fn accepts(&self, row: &OomRow) -> bool {
-        let same = |wanted: &Option<Text>, given: &Option<Text>| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| given.as_ref() == Some(wanted))
-        };
-        let created = || row.bundle.created_at_utc.as_ref().and_then(micros);
+    fn accepts(&self, bundle: &OomBundle) -> bool {
+        let created = || bundle.created_at_utc.as_ref().and_then(micros);
         // As in stormlog 0.3.9, a time limit that is not a valid time is ignored.
         let after = self.created_after.as_ref().and_then(micros);
         let before = self.created_before.as_ref().and_then(micros);
-        same(&self.session_id, &row.bundle.session_id)
-            && same(&self.backend, &row.bundle.backend)
-            && same(&self.reason, &row.bundle.reason)
+        fits(self.session_id.as_ref(), bundle.session_id.as_ref())
+            && fits(self.backend.as_ref(), bundle.backend.as_ref())
+            && fits(self.reason.as_ref(), bundle.reason.as_ref())
             && after.is_none_or(|after| created().is_some_and(|created| created >= after))
             && before.is_none_or(|before| created().is_some_and(|created| created <= before))
     }
@@ -118,30 +102,23 @@ fn micros(time: &Text) -> Option<i64> {
 }
 
 impl super::Store {
-    /// The OOM bundles that the filter accepts, the oldest first.
-    pub fn oom_bundles(&self, filter: &OomFilter) -> Vec<OomRow> {
+    /// The OOM bundles that the filter accepts, the oldest first. If a bundle does not contain the
+    /// status of its session, the status is that in the session's manifest.
+    pub fn oom_bundles(&self, filter: &OomFilter) -> Vec<OomBundle> {
         let statuses = self.manifest_statuses();
-        let mut rows: Vec<OomRow> = self
-            .catalog()
-            .oom_bundles
-            .iter()
-            .map(|bundle| {
-                let known = bundle.session_id.as_ref().and_then(|id| statuses.get(id));
-                let status = bundle.session_status.clone();
-                OomRow {
-                    bundle: bundle.clone(),
-                    session_status: status.or_else(|| known.cloned()),
-                }
-            })
-            .filter(|row| filter.accepts(row))
+        let bundles = self.catalog().oom_bundles.iter();
+        let mut bundles: Vec<OomBundle> = bundles
+            .filter(|bundle| filter.accepts(bundle))
+            .cloned()
             .collect();
-        rows.sort_by(|a, b| {
-            let key = |row: &OomRow| {
-                let created = row.bundle.created_at_utc.clone().unwrap_or_default();
-                (created, path_text(&row.bundle.bundle_path))
-            };
-            key(a).cmp(&key(b))
+        for bundle in &mut bundles {
+            let known = bundle.session_id.as_ref().and_then(|id| statuses.get(id));
+            bundle.session_status = bundle.session_status.take().or_else(|| known.cloned());
+        }
+        bundles.sort_by_cached_key(|bundle| {
+            let created = bundle.created_at_utc.clone().unwrap_or_default();
+            (created, path_text(&bundle.bundle_path))
         });
-        rows
+        bundles
     }
 }

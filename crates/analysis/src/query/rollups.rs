@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use stormlog_format::rollup::{CounterSummary, Peak, RollupFile, SessionRollup, WindowRollup};
 use stormlog_format::{Map, Value};
 
@@ -11,6 +10,7 @@ use super::catalog::SourceKind;
 use super::evidence::{Evidence, evidence_id};
 use super::payload::path_text;
 use super::summary::{Group, GroupBy, Metric, SummaryRow};
+use crate::in_order::InOrder;
 
 impl super::Store {
     /// Computes the summary of a query from rollups. `None` unless every source is a sink whose
@@ -60,30 +60,6 @@ impl super::Store {
     }
 }
 
-/// One value per group of a summary (a session, a rank or a status), in the order in which the
-/// groups first appeared.
-struct Totals<T> {
-    places: HashMap<Group, usize>,
-    totals: Vec<(Group, T)>,
-}
-
-impl<T: Default> Totals<T> {
-    fn new() -> Self {
-        Self {
-            places: HashMap::new(),
-            totals: Vec::new(),
-        }
-    }
-
-    fn of(&mut self, group: Group) -> &mut T {
-        let index = *self.places.entry(group.clone()).or_insert_with(|| {
-            self.totals.push((group, T::default()));
-            self.totals.len() - 1
-        });
-        &mut self.totals[index].1
-    }
-}
-
 fn key(group_by: GroupBy, session: &SessionRollup, rank: i64) -> Group {
     let summary = &session.session;
     group_by.key(&summary.session_id, rank, summary.status.as_str())
@@ -100,12 +76,15 @@ fn counts(
     if matches!(group_by, GroupBy::Rank | GroupBy::SessionRank) {
         return None;
     }
-    let mut totals: Totals<i64> = Totals::new();
+    let mut totals: InOrder<Group, i64> = InOrder::default();
     for session in sessions {
-        let total = totals.of(key(group_by, session, 0));
+        let total = totals.entry(key(group_by, session, 0));
         *total = total.saturating_add(count(session));
     }
-    let seen = totals.totals.into_iter().filter(|(_, count)| *count > 0);
+    let seen = totals
+        .into_entries()
+        .into_iter()
+        .filter(|(_, count)| *count > 0);
     Some(
         seen.map(|(group, count)| SummaryRow::new(metric, group_by, group, count))
             .collect(),
@@ -118,9 +97,9 @@ fn peaks(metric: Metric, group_by: GroupBy, sessions: &[&SessionRollup]) -> Vec<
         Metric::PeakAllocatorReservedBytes => counters.allocator_reserved_bytes,
         _ => counters.device_used_bytes,
     };
-    let mut totals: Totals<Peak> = Totals::new();
+    let mut totals: InOrder<Group, Peak> = InOrder::default();
     let mut see = |group: Group, peak: Peak| {
-        let best = totals.of(group);
+        let best = totals.entry(group);
         if peak.value > best.value {
             *best = peak;
         }
@@ -137,10 +116,13 @@ fn peaks(metric: Metric, group_by: GroupBy, sessions: &[&SessionRollup]) -> Vec<
             }
         }
     }
-    let rows = totals.totals.into_iter().filter_map(|(group, peak)| {
-        let row = SummaryRow::new(metric, group_by, group, peak.value?);
-        Some(row.with("timestamp_ns", peak.timestamp_ns))
-    });
+    let rows = totals
+        .into_entries()
+        .into_iter()
+        .filter_map(|(group, peak)| {
+            let row = SummaryRow::new(metric, group_by, group, peak.value?);
+            Some(row.with("timestamp_ns", peak.timestamp_ns))
+        });
     rows.collect()
 }
 

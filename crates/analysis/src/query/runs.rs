@@ -1,5 +1,7 @@
 //! Groups sessions into runs, by a run envelope (`stormlog_run.json`) or by a common job id.
 
+use std::collections::BTreeSet;
+
 use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
 use stormlog_format::json::{map_of, value_of};
@@ -7,8 +9,10 @@ use stormlog_format::{Map, Text, Value};
 
 use super::catalog::CatalogWarning;
 use super::envelope::RunEnvelope;
+use super::filter::fits;
 use super::payload::path_text;
 use super::sessions::SessionRow;
+use crate::in_order::InOrder;
 
 /// A run: the sessions that belong together, and what is known about them as a whole.
 #[derive(Clone, Debug, Serialize)]
@@ -96,15 +100,16 @@ pub struct RunFilter {
 impl RunFilter {
     fn accepts(&self, row: &RunRow) -> bool {
         let run = &row.run;
-        let same =
-            |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
         let session = self.session_id.as_ref();
-        self.run_id.as_ref().is_none_or(|id| *id == run.run_id)
+        fits(self.run_id.as_ref(), Some(&run.run_id))
             && session.is_none_or(|id| row.session_ids().contains(id))
-            && same(&self.job_id, &run.job_id)
+            && fits(self.job_id.as_ref(), run.job_id.as_ref())
             && self.rank.is_none_or(|rank| row.ranks().contains(&rank))
-            && same(&self.source_namespace, &run.source_namespace)
-            && same(&self.source_ref, &run.source_ref)
+            && fits(
+                self.source_namespace.as_ref(),
+                run.source_namespace.as_ref(),
+            )
+            && fits(self.source_ref.as_ref(), run.source_ref.as_ref())
     }
 }
 
@@ -155,29 +160,21 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
         }
         runs.push(run);
     }
-    let mut groups: Vec<(Text, Option<&Text>, Vec<&SessionRow>)> = Vec::new();
-    let mut known: HashMap<Text, usize> = HashMap::new();
+    let mut groups: InOrder<Text, Vec<&SessionRow>> = InOrder::default();
     for row in sessions {
-        let summary = &row.summary;
-        if taken.contains(&summary.session_id) {
+        let session_id = &row.summary.session_id;
+        if taken.contains(session_id) {
             continue;
         }
-        let job = summary
-            .job_id
-            .as_ref()
-            .filter(|job| !job.as_bytes().is_empty());
-        let id: Text = match job {
-            Some(job) => format!("job:{job}").into(),
-            None => format!("session:{}", summary.session_id).into(),
+        let id = match job_of(row) {
+            Some(job) => format!("job:{job}"),
+            None => format!("session:{session_id}"),
         };
-        let index = *known.entry(id.clone()).or_insert_with(|| {
-            groups.push((id, job, Vec::new()));
-            groups.len() - 1
-        });
-        groups[index].2.push(row);
+        groups.entry(id.into()).push(row);
     }
     let mut taken: HashSet<Text> = runs.iter().map(|run| run.run_id.clone()).collect();
-    for (id, job, members) in groups {
+    for (id, members) in groups.into_entries() {
+        let job = job_of(members[0]);
         let title = match job {
             Some(job) => format!("Distributed job {job}"),
             None => format!("Session {}", members[0].summary.session_id),
@@ -187,6 +184,12 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
         runs.push(implicit_run(run_id, title.into(), job.cloned(), members));
     }
     runs
+}
+
+/// The job of a session; an empty job id does not identify a job.
+fn job_of(row: &SessionRow) -> Option<&Text> {
+    let job = row.summary.job_id.as_ref();
+    job.filter(|job| !job.as_bytes().is_empty())
 }
 
 /// An id for a run: `id`, or a variant of it (`implicit:id`, `implicit:id:2`) if it is taken.
@@ -221,15 +224,15 @@ fn explicit_run(
             .collect();
     }
     in_order(&mut members);
-    let span = Span::of(&members);
+    let (start, end) = span_of(&members);
     RunContext {
         run_id: envelope.run_id.clone(),
         explicit: true,
         title: envelope.title.clone(),
         description: envelope.description.clone(),
         job_id: envelope.job_id.clone().or_else(|| common_job(&members)),
-        started_at_ns: envelope.started_at_ns.or(span.start),
-        ended_at_ns: envelope.ended_at_ns.or(span.end),
+        started_at_ns: envelope.started_at_ns.or(start),
+        ended_at_ns: envelope.ended_at_ns.or(end),
         source_path: path_text(&envelope.path),
         source_kind: "run_envelope",
         source_namespace: envelope.source_namespace.clone(),
@@ -247,15 +250,15 @@ fn implicit_run(
     mut members: Vec<&SessionRow>,
 ) -> RunContext {
     in_order(&mut members);
-    let span = Span::of(&members);
+    let (started_at_ns, ended_at_ns) = span_of(&members);
     RunContext {
         run_id,
         explicit: false,
         title: Some(title),
         description: None,
         job_id,
-        started_at_ns: span.start,
-        ended_at_ns: span.end,
+        started_at_ns,
+        ended_at_ns,
         source_path: members[0].source_path.clone(),
         source_kind: "implicit_run",
         source_namespace: None,
@@ -280,21 +283,12 @@ fn common_job(members: &[&SessionRow]) -> Option<Text> {
     jobs.all(|other| other == job).then(|| job.clone())
 }
 
-/// The time span of a run, from the first start to the last end of its sessions. The end of the run
-/// is unknown while any of its sessions has no end.
-struct Span {
-    start: Option<i64>,
-    end: Option<i64>,
-}
-
-impl Span {
-    fn of(members: &[&SessionRow]) -> Self {
-        let ends: Option<Vec<i64>> = members.iter().map(|row| row.summary.ended_at_ns).collect();
-        Self {
-            start: members.iter().map(|row| row.summary.started_at_ns).min(),
-            end: ends.and_then(|ends| ends.into_iter().max()),
-        }
-    }
+/// The first start and the last end of the sessions of a run. The end of the run is unknown while any
+/// of its sessions has no end.
+fn span_of(members: &[&SessionRow]) -> (Option<i64>, Option<i64>) {
+    let ends: Option<Vec<i64>> = members.iter().map(|row| row.summary.ended_at_ns).collect();
+    let starts = members.iter().map(|row| row.summary.started_at_ns);
+    (starts.min(), ends.and_then(|ends| ends.into_iter().max()))
 }
 
 /// Maps session ids, job ids and source references (`source_namespace` and `source_ref`) to the run
@@ -313,23 +307,25 @@ impl IdentityIndex {
             (Claims::default(), Claims::default(), Claims::default());
         for run in contexts {
             if let Some(job) = &run.job_id {
-                jobs.claim(job.clone(), &run.run_id);
+                jobs.entry(job.clone()).insert(&run.run_id);
             }
             for member in &run.sessions {
-                sessions.claim(member.summary.session_id.clone(), &run.run_id);
+                let session = member.summary.session_id.clone();
+                sessions.entry(session).insert(&run.run_id);
                 if let Some(job) = &member.summary.job_id {
-                    jobs.claim(job.clone(), &run.run_id);
+                    jobs.entry(job.clone()).insert(&run.run_id);
                 }
             }
             if let (Some(namespace), Some(reference)) = (&run.source_namespace, &run.source_ref) {
-                references.claim((namespace.clone(), reference.clone()), &run.run_id);
+                let reference = (namespace.clone(), reference.clone());
+                references.entry(reference).insert(&run.run_id);
             }
         }
         let mut conflicts = Vec::new();
-        let sessions = sessions.settle("session_id", Text::to_string, &mut conflicts);
-        let jobs = jobs.settle("job_id", Text::to_string, &mut conflicts);
+        let sessions = settle(sessions, "session_id", Text::to_string, &mut conflicts);
+        let jobs = settle(jobs, "job_id", Text::to_string, &mut conflicts);
         let spelled = |(namespace, reference): &(Text, Text)| format!("{namespace}:{reference}");
-        let references = references.settle("source_ref", spelled, &mut conflicts);
+        let references = settle(references, "source_ref", spelled, &mut conflicts);
         Self {
             sessions,
             jobs,
@@ -366,56 +362,30 @@ impl IdentityIndex {
     }
 }
 
-/// For each key, such as a session id, the runs that the key may belong to (the runs that claim
-/// it). Keys are in the order in which they were first claimed.
-struct Claims<K> {
-    places: HashMap<K, usize>,
-    claims: Vec<(K, Vec<Text>)>,
-}
+/// For each key, such as a session id, the ids of the runs that the key may belong to (the runs that
+/// claim it).
+type Claims<'a, K> = InOrder<K, BTreeSet<&'a Text>>;
 
-impl<K> Default for Claims<K> {
-    fn default() -> Self {
-        Self {
-            places: HashMap::new(),
-            claims: Vec::new(),
+/// Keeps the keys that only one run claims. Keys that several runs claim are reported in
+/// `conflicts`.
+fn settle<K: Clone + Eq + std::hash::Hash>(
+    claims: Claims<'_, K>,
+    kind: &str,
+    spell: impl Fn(&K) -> String,
+    conflicts: &mut Vec<String>,
+) -> HashMap<K, Text> {
+    let mut settled = HashMap::new();
+    for (key, runs) in claims.into_entries() {
+        if let (1, Some(run)) = (runs.len(), runs.first()) {
+            settled.insert(key, Text::clone(run));
+            continue;
         }
+        let runs: Vec<String> = runs.into_iter().map(Text::to_string).collect();
+        let value = spell(&key);
+        conflicts.push(format!(
+            "ambiguous run {kind} '{value}': {}",
+            runs.join(", ")
+        ));
     }
-}
-
-impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
-    fn claim(&mut self, key: K, run: &Text) {
-        let index = *self.places.entry(key.clone()).or_insert_with(|| {
-            self.claims.push((key, Vec::new()));
-            self.claims.len() - 1
-        });
-        let runs = &mut self.claims[index].1;
-        if !runs.contains(run) {
-            runs.push(run.clone());
-        }
-    }
-
-    /// Keeps the keys that only one run claims. Keys that several runs claim are reported in
-    /// `conflicts`.
-    fn settle(
-        self,
-        kind: &str,
-        spell: impl Fn(&K) -> String,
-        conflicts: &mut Vec<String>,
-    ) -> HashMap<K, Text> {
-        let mut settled = HashMap::new();
-        for (key, mut runs) in self.claims {
-            if let [run] = runs.as_slice() {
-                settled.insert(key, run.clone());
-                continue;
-            }
-            runs.sort();
-            let runs: Vec<String> = runs.iter().map(Text::to_string).collect();
-            let value = spell(&key);
-            conflicts.push(format!(
-                "ambiguous run {kind} '{value}': {}",
-                runs.join(", ")
-            ));
-        }
-        settled
-    }
+    settled
 }

@@ -12,12 +12,13 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use stormlog_format::json::parse;
+use stormlog_format::json::parse_object;
 use stormlog_format::rollup::RollupFile;
-use stormlog_format::{Manifest, SessionSummary, Text, Value};
+use stormlog_format::{Manifest, SessionSummary, Text};
 
 use super::catalog::{Source, SourceKind};
 use super::events::EventFilter;
+use super::filter::fits;
 use crate::columns::{EventRef, Events};
 use crate::load::{Damage, LoadOptions, load_matching, open};
 
@@ -125,11 +126,8 @@ pub(super) fn is_wanted(
     rollups: Option<&RollupFile>,
     filter: &EventFilter,
 ) -> bool {
-    let same =
-        |wanted: &Option<Text>, given: &str| wanted.as_ref().is_none_or(|wanted| *wanted == given);
-    let id = filter.session_id.as_ref();
-    id.is_none_or(|id| *id == session.session_id)
-        && same(&filter.status, session.status.as_str())
+    fits(filter.session_id.as_ref(), Some(&session.session_id))
+        && filter.accepts_status(session.status.as_str())
         && !is_of_another_time(session, rollups, filter)
 }
 
@@ -248,8 +246,5 @@ pub(crate) fn last_time(file: &Path) -> Option<i64> {
 }
 
 fn time_of(line: &[u8]) -> Option<i64> {
-    let Ok(Value::Map(record)) = parse(line) else {
-        return None;
-    };
-    record.get("timestamp_ns")?.as_int()
+    parse_object(line)?.int("timestamp_ns")
 }

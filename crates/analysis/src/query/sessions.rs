@@ -2,10 +2,10 @@
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use stormlog_format::json::map_of;
 use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
+use super::filter::fits;
 use super::liveness::{Surroundings, effective_status};
 use super::ooms::OomBundle;
 use super::payload::{path_text, text};
@@ -37,13 +37,6 @@ pub struct SessionRow {
     pub effective_status: SessionStatus,
 }
 
-impl SessionRow {
-    /// The row as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
-    }
-}
-
 /// Which sessions to list. A field that is `None` accepts every session.
 #[derive(Clone, Debug, Default)]
 #[expect(
@@ -63,22 +56,14 @@ pub struct SessionFilter {
 impl SessionFilter {
     fn accepts(&self, row: &SessionRow) -> bool {
         let summary = &row.summary;
-        let same = |wanted: &Option<Text>, given: &str| {
-            wanted.as_ref().is_none_or(|wanted| *wanted == given)
-        };
-        let id = self.session_id.as_ref();
-        let job = self.job_id.as_ref();
-        id.is_none_or(|id| *id == summary.session_id)
-            && job.is_none_or(|job| summary.job_id.as_ref() == Some(job))
-            && same(&self.status, summary.status.as_str())
-            && same(&self.source_kind, row.source_kind.as_str())
-            && self.rank.is_none_or(|rank| rank == summary.rank)
-            && self
-                .world_size
-                .is_none_or(|size| size == summary.world_size)
-            && self
-                .has_oom_bundle
-                .is_none_or(|has| has == (row.oom_bundle_count > 0))
+        let has_oom_bundle = row.oom_bundle_count > 0;
+        fits(self.session_id.as_ref(), Some(&summary.session_id))
+            && fits(self.job_id.as_ref(), summary.job_id.as_ref())
+            && fits(self.status.as_ref(), Some(summary.status.as_str()))
+            && fits(self.source_kind.as_ref(), Some(row.source_kind.as_str()))
+            && fits(self.rank.as_ref(), Some(&summary.rank))
+            && fits(self.world_size.as_ref(), Some(&summary.world_size))
+            && fits(self.has_oom_bundle.as_ref(), Some(&has_oom_bundle))
     }
 }
 

@@ -3,10 +3,12 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
-use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};
 
+use super::filter::fits;
 use super::payload::{self, integer, text};
+use crate::catalog::resolve;
+use crate::regular_file::folder_of;
 
 /// The name of a file beside a recording that lists attachments, which are links to data of other
 /// tools.
@@ -44,14 +46,16 @@ pub struct ExternalAttachment {
 }
 
 impl ExternalAttachment {
-    /// The attachment as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
-    }
-
-    /// Parses an attachment from a map that [`to_map`](Self::to_map) created.
+    /// Parses an attachment from the JSON object that it serializes to.
     #[must_use]
     pub fn from_map(map: &Map) -> Option<Self> {
+        Self::parse(map, text(map, "sidecar_path")?)
+    }
+
+    /// Parses an attachment, of which the values are not checked. A storage other than `copy` is a
+    /// reference.
+    fn parse(map: &Map, sidecar_path: Text) -> Option<Self> {
+        let storage = text(map, "storage").filter(|storage| *storage == "copy");
         Some(Self {
             title: text(map, "title")?,
             kind: text(map, "kind")?,
@@ -66,103 +70,67 @@ impl ExternalAttachment {
             end_ns: integer(map, "end_ns"),
             created_at_utc: text(map, "created_at_utc"),
             updated_at_utc: text(map, "updated_at_utc"),
-            storage: text(map, "storage")?,
+            storage: storage.unwrap_or_else(|| "reference".into()),
             source_namespace: text(map, "source_namespace"),
             source_ref: text(map, "source_ref"),
-            metadata: payload::metadata(map),
-            sidecar_path: text(map, "sidecar_path")?,
+            metadata: map.object("metadata").cloned().unwrap_or_default(),
+            sidecar_path,
         })
     }
 }
 
-/// The contents of a `stormlog_attachments.json`: its attachments, and warnings about invalid
-/// entries.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) attachments: Vec<ExternalAttachment>,
-    pub(crate) warnings: Vec<String>,
-}
-
-/// Parses a sidecar. Relative paths in the sidecar must not lead out of `roots`, the folders of the
-/// given paths.
-pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
-    let mut outcome = Outcome::default();
+/// Parses a sidecar; returns its attachments, and warnings about invalid entries. Relative paths in
+/// the sidecar must not lead out of `roots`, the folders of the given paths.
+pub(crate) fn read(
+    document: &Map,
+    file: &Path,
+    roots: &[PathBuf],
+) -> (Vec<ExternalAttachment>, Vec<String>) {
     let is_version_1 = document
         .get("schema_version")
         .is_some_and(|version| match version {
             Value::Bool(version) => *version,
             value => value.as_number() == Some(1.0),
         });
-    let has_format = document
-        .get("format")
-        .and_then(Value::as_text)
-        .is_some_and(|format| *format == FORMAT);
-    if !is_version_1 || !has_format {
-        outcome
-            .warnings
-            .push("unrecognized attachment sidecar shape".into());
-        return outcome;
+    let format = document.text("format");
+    if !is_version_1 || format.is_none_or(|format| *format != FORMAT) {
+        let warning = "unrecognized attachment sidecar shape";
+        return (Vec::new(), vec![warning.into()]);
     }
     let Some(Value::List(entries)) = document.get("attachments") else {
-        outcome
-            .warnings
-            .push("attachment sidecar attachments must be a list".into());
-        return outcome;
+        let warning = "attachment sidecar attachments must be a list";
+        return (Vec::new(), vec![warning.into()]);
     };
+    let (mut attachments, mut warnings) = (Vec::new(), Vec::new());
     for (index, entry) in entries.iter().enumerate() {
         let Some(entry) = entry.as_map() else {
-            outcome
-                .warnings
-                .push(format!("attachment {index} is not an object"));
+            warnings.push(format!("attachment {index} is not an object"));
             continue;
         };
         if leaves(entry, file, roots) {
-            outcome.warnings.push(refusal(index));
+            warnings.push(refusal(index));
             continue;
         }
         match attachment(entry, file) {
-            Some(attachment) => outcome.attachments.push(attachment),
-            None => outcome
-                .warnings
-                .push(format!("attachment {index} is invalid")),
+            Some(attachment) => attachments.push(attachment),
+            None => warnings.push(format!("attachment {index} is invalid")),
         }
     }
-    outcome
+    (attachments, warnings)
 }
 
 fn attachment(entry: &Map, file: &Path) -> Option<ExternalAttachment> {
-    let url = text(entry, "url");
-    let path = text(entry, "path").map(|path| attachment_path(&path, file));
-    if url.is_none() && path.is_none() {
+    let mut attachment = ExternalAttachment::parse(entry, payload::path_text(file))?;
+    if attachment.url.is_none() && attachment.path.is_none() {
         return None;
     }
-    let (start_ns, end_ns) = (integer(entry, "start_ns"), integer(entry, "end_ns"));
-    if let (Some(start), Some(end)) = (start_ns, end_ns)
+    if let (Some(start), Some(end)) = (attachment.start_ns, attachment.end_ns)
         && end < start
     {
         return None;
     }
-    let storage = text(entry, "storage").filter(|storage| *storage == "copy");
-    Some(ExternalAttachment {
-        title: text(entry, "title")?,
-        kind: text(entry, "kind")?,
-        attachment_id: text(entry, "attachment_id"),
-        url,
-        path,
-        run_id: text(entry, "run_id"),
-        session_id: text(entry, "session_id"),
-        job_id: text(entry, "job_id"),
-        rank: integer(entry, "rank"),
-        start_ns,
-        end_ns,
-        created_at_utc: text(entry, "created_at_utc"),
-        updated_at_utc: text(entry, "updated_at_utc"),
-        storage: storage.unwrap_or_else(|| "reference".into()),
-        source_namespace: text(entry, "source_namespace"),
-        source_ref: text(entry, "source_ref"),
-        metadata: payload::metadata(entry),
-        sidecar_path: payload::path_text(file),
-    })
+    attachment.path = attachment.path.map(|path| attachment_path(&path, file));
+    Some(attachment)
 }
 
 /// The path of an attachment. A relative path is resolved from the folder of the file that names
@@ -173,13 +141,7 @@ pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
     if given.is_absolute() {
         return path.as_ref().into();
     }
-    let directory = file.parent().unwrap_or(Path::new("."));
-    let directory = super::catalog::resolve(if directory.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        directory
-    });
-    let joined = directory.join(given);
+    let joined = resolve(folder_of(file)).join(given);
     let resolved = joined.canonicalize();
     payload::path_text(&resolved.unwrap_or_else(|_| without_dots(&joined)))
 }
@@ -238,13 +200,10 @@ pub struct AttachmentFilter {
 
 impl AttachmentFilter {
     fn accepts(&self, row: &ExternalAttachment) -> bool {
-        let same = |wanted: &Option<Text>, given: Option<&Text>| {
-            wanted.as_ref().is_none_or(|wanted| given == Some(wanted))
-        };
-        same(&self.session_id, row.session_id.as_ref())
-            && same(&self.job_id, row.job_id.as_ref())
-            && self.rank.is_none_or(|rank| row.rank == Some(rank))
-            && same(&self.kind, Some(&row.kind))
+        fits(self.session_id.as_ref(), row.session_id.as_ref())
+            && fits(self.job_id.as_ref(), row.job_id.as_ref())
+            && fits(self.rank.as_ref(), row.rank.as_ref())
+            && fits(self.kind.as_ref(), Some(&row.kind))
     }
 }
 

@@ -8,8 +8,9 @@ use stormlog_format::{Event, SinkNames, Text, classify};
 
 use super::catalog::CatalogWarning;
 use super::ooms::OomBundle;
-use super::payload::{self, path_text};
+use super::payload::path_text;
 use crate::catalog::{FollowFrom, Follower};
+use crate::load::read_object;
 
 /// Something to report to a user who watches running jobs: an alert, a change of a collector's
 /// health, an out-of-memory error, an OOM bundle or a finding.
@@ -80,7 +81,7 @@ impl Watch {
 
 fn of_bundle(directory: &Path) -> Option<Sighting> {
     let manifest = directory.join(SinkNames::Ordinary.manifest());
-    let document = payload::object(&manifest)?;
+    let document = read_object(&manifest)?;
     let bundle = OomBundle::read(directory, &manifest, &document);
     let created_ns = bundle.created_ns();
     let reason = bundle.reason.unwrap_or_else(|| "unknown".into());

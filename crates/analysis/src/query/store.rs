@@ -13,7 +13,7 @@ use super::sessions::{SessionRow, joined};
 use super::warnings::Warnings;
 use crate::catalog::{FileKind, resolved_manifest, tidy};
 use crate::issue::Issue;
-use crate::load::{Damage, LoadError, LoadOptions, Loaded, OnError, load_file, load_sessions};
+use crate::load::{Damage, LoadError, LoadOptions, Loaded, load_file, load_sessions};
 use crate::pack::{shown, unpacked};
 use crate::rollups::{read_totals, read_windows};
 
@@ -283,18 +283,13 @@ impl Store {
 /// Loads a source of events. In files with one record per line, damaged lines are skipped. A JSON
 /// document is loaded completely or not at all.
 fn load(source: &Source) -> Result<Loaded, LoadError> {
-    let options = |on_error| LoadOptions {
-        on_error,
-        ..LoadOptions::default()
-    };
+    let skipping = LoadOptions::skipping();
     match source.kind {
         SourceKind::DiagnoseBundle => Ok(Loaded::default()),
         SourceKind::TelemetryJson => {
-            load_file(&source.path, FileKind::Document, &options(OnError::Raise))
+            load_file(&source.path, FileKind::Document, &LoadOptions::default())
         }
-        SourceKind::TelemetryCsv => {
-            load_file(&source.path, FileKind::Table, &options(OnError::Skip))
-        }
-        _ => load_sessions(&source.path, &options(OnError::Skip)),
+        SourceKind::TelemetryCsv => load_file(&source.path, FileKind::Table, &skipping),
+        _ => load_sessions(&source.path, &skipping),
     }
 }

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use rayon::prelude::*;
 use serde::Serialize;
-use stormlog_format::json::map_of;
+use stormlog_format::classify::is_collector_transition;
 use stormlog_format::{Map, Text, Value};
 
 use super::about;
 use super::events::{EventFilter, Home};
 use super::sessions::SessionRow;
 use crate::columns::EventRef;
+use crate::in_order::InOrder;
 
 /// What a summary computes for each group, such as the number of alerts or the peak of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,11 +127,6 @@ impl SummaryRow {
         self
     }
 
-    /// The row as the JSON object of a query result, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
-    }
-
     /// Sorts rows by session id, rank and status, as query results list them.
     pub fn sort(rows: &mut [Self]) {
         rows.sort_by_cached_key(Self::sort_key);
@@ -205,18 +199,12 @@ impl super::Store {
             .par_iter()
             .map(|home| seen_at_home(metric, group_by, home))
             .collect();
-        let mut places: HashMap<Group, usize> = HashMap::new();
-        let mut all: Vec<(Group, Seen<'_>)> = Vec::new();
+        let mut all: InOrder<Group, Seen<'_>> = InOrder::default();
         for (group, seen) in parts.into_iter().flatten() {
-            match places.entry(group.clone()) {
-                Entry::Occupied(place) => all[*place.get()].1.join(seen),
-                Entry::Vacant(place) => {
-                    place.insert(all.len());
-                    all.push((group, seen));
-                }
-            }
+            all.entry(group).join(seen);
         }
-        all.into_iter()
+        all.into_entries()
+            .into_iter()
             .filter_map(|(group, seen)| seen.into_row(metric, group_by, group))
             .collect()
     }
@@ -224,28 +212,25 @@ impl super::Store {
 
 /// Aggregates the events of one session, which are in order of time, by group.
 fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, Seen<'_>)> {
-    let mut places: HashMap<Group, usize> = HashMap::new();
-    let mut groups: Vec<(Group, Seen<'_>)> = Vec::new();
+    let mut groups: InOrder<Group, Seen<'_>> = InOrder::default();
     let mut of_origin: Vec<Option<usize>> = vec![None; home.events.origin_count()];
     for (_, event, origin) in home.events.of_type(|_| true) {
         let value = match metric {
             Metric::AlertCount => about::is_alert(event).then_some(0),
-            Metric::CollectorDegradationTransitions => about::is_transition(event).then_some(0),
+            Metric::CollectorDegradationTransitions => {
+                is_collector_transition(event.event_type()).then_some(0)
+            }
             Metric::HiddenMemoryGapGrowth => sample_gap(event),
             metric => metric.counter(event),
         };
         let Some(value) = value else { continue };
         let index = *of_origin[origin].get_or_insert_with(|| {
             let origin = event.origin();
-            let group = group_by.key(&origin.session_id, origin.rank, home.session_status);
-            *places.entry(group.clone()).or_insert_with(|| {
-                groups.push((group, Seen::default()));
-                groups.len() - 1
-            })
+            groups.index_of(group_by.key(&origin.session_id, origin.rank, home.session_status))
         });
-        groups[index].1.add(value, event);
+        groups.at(index).add(value, event);
     }
-    groups
+    groups.into_entries()
 }
 
 /// The bytes of a sample that are in use on the device but not reserved by the allocator; `None`

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_format::{EventType, Map, SessionStatus, Value, classify};
+use stormlog_format::{EventType, Map, SessionStatus, classify};
 
 use super::read::is_sample;
 use crate::load::LoadedSession;
@@ -314,9 +314,9 @@ fn is_about_memory(text: &str) -> bool {
 }
 
 fn recorded_end(metadata: &Map) -> Option<End> {
-    let end = metadata.get("end")?.as_map()?;
-    let whole = |key: &str| end.get(key).and_then(Value::as_int);
-    Some(match end.get("kind")?.as_text()?.as_str()? {
+    let end = metadata.object("end")?;
+    let whole = |key: &str| end.int(key);
+    Some(match end.text("kind")?.as_str()? {
         "exit" => End::Exit {
             code: whole("code"),
         },
@@ -334,14 +334,14 @@ fn recorded_end(metadata: &Map) -> Option<End> {
 fn stated_end(metadata: &Map) -> Option<End> {
     let end = recorded_end(metadata)?;
     let is_failure = matches!(end, End::Exit { code: Some(code) } if code != 0);
-    let named = metadata.get("end")?.as_map().and_then(exception);
+    let named = metadata.object("end").and_then(exception);
     Some(named.filter(|_| is_failure).unwrap_or(end))
 }
 
 fn exception(metadata: &Map) -> Option<End> {
-    let exception = metadata.get("exception")?.as_map()?;
+    let exception = metadata.object("exception")?;
     let text = |key: &str| {
-        let text = exception.get(key)?.as_text()?.to_str_lossy().into_owned();
+        let text = exception.text(key)?.to_str_lossy().into_owned();
         (!text.trim().is_empty()).then_some(text)
     };
     let message = text("message").unwrap_or_default();
@@ -353,7 +353,7 @@ fn exception(metadata: &Map) -> Option<End> {
         .take(LONGEST_MESSAGE)
         .collect();
     let kind = text("type").unwrap_or_else(|| "an exception".to_owned());
-    let place = text("file").map(|file| match exception.get("line").and_then(Value::as_int) {
+    let place = text("file").map(|file| match exception.int("line") {
         Some(line) => format!("{file}:{line}"),
         None => file,
     });

@@ -59,7 +59,7 @@ impl HostInspection {
     /// Parses an inspection and the pid of the inspected process from the metadata of an event;
     /// `None` when the metadata contains no inspection of host memory.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
-        let about = metadata.get(metadata_keys::EVIDENCE)?.as_map()?;
+        let about = metadata.object(metadata_keys::EVIDENCE)?;
         if text(about, "resource", LONGEST_NAME)? != "host" {
             return None;
         }
@@ -79,7 +79,7 @@ impl HostInspection {
             mapped_bytes: bytes(about, "mapped_bytes"),
             anonymous_bytes: bytes(about, "anonymous_bytes"),
         };
-        Some((about.get("pid")?.as_int()?, look))
+        Some((about.int("pid")?, look))
     }
 }
 

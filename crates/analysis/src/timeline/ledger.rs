@@ -71,7 +71,7 @@ const SKEW: i64 = 50;
 impl Ledger {
     /// Parses the ledger from the metadata of an event; `None` when the metadata contains none.
     pub(super) fn of(at_ns: i64, metadata: &Map) -> Option<Self> {
-        let ledger = metadata.get("ledger")?.as_map()?;
+        let ledger = metadata.object("ledger")?;
         let reserved = bytes(ledger, "reserved_bytes")?;
         let mut found = Self {
             at_ns,
@@ -97,17 +97,17 @@ impl Ledger {
     }
 
     fn add_process(&mut self, ledger: &Map, reserved: i64) {
-        let private = ledger.get("private_pools").and_then(Value::as_map);
+        let private = ledger.object("private_pools");
         let apart = private
             .and_then(|private| bytes(private, "reserved_bytes"))
             .map_or(0, |apart| apart.min(reserved));
         self.add(Owner::Pool, reserved - apart);
         if let Some(private) = private {
-            let pools = private.get("pools").and_then(Value::as_int);
+            let pools = private.int("pools");
             let pools = pools.and_then(|pools| u64::try_from(pools).ok());
             self.add(Owner::PrivatePools(pools.unwrap_or(0)), apart);
         }
-        let context = ledger.get("context").and_then(Value::as_map);
+        let context = ledger.object("context");
         if let Some(bytes) = context.and_then(|context| bytes(context, "bytes")) {
             self.add(Owner::Context, bytes);
             return;
@@ -120,7 +120,7 @@ impl Ledger {
     }
 
     fn add_libraries(&mut self, ledger: &Map) {
-        let driver = ledger.get("driver").and_then(Value::as_map);
+        let driver = ledger.object("driver");
         let state = driver.and_then(|driver| text(driver, "state", LONGEST_TEXT));
         let reason = driver.and_then(|driver| text(driver, "reason", LONGEST_TEXT));
         let unknown = match (state.as_deref(), reason) {
@@ -149,7 +149,7 @@ impl Ledger {
             }
             let owner = Owner::Library {
                 name: text(one, "library", LONGEST_TEXT),
-                site: one.get("site").and_then(Value::as_map).and_then(site),
+                site: one.object("site").and_then(site),
             };
             self.add(owner, size);
         }
@@ -157,7 +157,7 @@ impl Ledger {
 
     /// Adds CUDA arrays to the unknown owners, because the driver does not report their size.
     fn add_arrays(&mut self, one: &Map) {
-        let count = one.get("blocks").and_then(Value::as_int);
+        let count = one.int("blocks");
         let Some(count) = count.filter(|&count| count > 0) else {
             return;
         };
@@ -173,7 +173,7 @@ impl Ledger {
         }
         for one in maps(ledger, "others", MOST) {
             let owner = Owner::Process {
-                pid: one.get("pid").and_then(Value::as_int),
+                pid: one.int("pid"),
                 name: text(one, "name", LONGEST_TEXT),
             };
             self.add(owner, bytes(one, "bytes").unwrap_or(0));

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::json::parse;
-use stormlog_format::{Map, Value, metadata_keys};
+use stormlog_format::json::parse_object;
+use stormlog_format::{Map, metadata_keys};
 
 use super::run::Run;
 use super::track::OomMark;
@@ -71,8 +71,8 @@ impl BundleNumbers {
     /// exception.
     #[must_use]
     pub fn of(document: &Map) -> Option<Self> {
-        let session_id = document.get("session_id")?.as_text()?;
-        let numbers = document.get("custom_metadata")?.as_map()?;
+        let session_id = document.text("session_id")?;
+        let numbers = document.object("custom_metadata")?;
         Some(Self {
             session_id: session_id.to_str_lossy().into_owned(),
             mark: OomMark {
@@ -113,8 +113,5 @@ fn bundles_in(folder: &Path) -> Vec<BundleNumbers> {
 
 fn read(folder: &Path, file: &Path) -> Option<BundleNumbers> {
     let bytes = regular_file::read_inside(folder, file, LARGEST_BYTES).ok()?;
-    let Ok(Value::Map(document)) = parse(&bytes) else {
-        return None;
-    };
-    BundleNumbers::of(&document)
+    BundleNumbers::of(&parse_object(&bytes)?)
 }

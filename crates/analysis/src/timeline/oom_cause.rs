@@ -83,13 +83,13 @@ pub fn category_words(category: &str) -> &str {
 /// Sets the cause in `mark` from the entry `cause` of the failed request's metadata. Missing or
 /// malformed values of the cause stay unknown.
 pub(super) fn fill(mark: &mut OomMark, request: &Map) {
-    let Some(cause) = request.get("cause").and_then(Value::as_map) else {
+    let Some(cause) = request.object("cause") else {
         return;
     };
-    mark.site = cause.get("site").and_then(Value::as_map).and_then(site);
+    mark.site = cause.object("site").and_then(site);
     let calls = cause.list("call_path").iter().filter_map(Value::as_map);
     mark.call_path = calls.filter_map(site).take(MOST_CALLS).collect();
-    let sums = cause.get("categories").and_then(Value::as_map);
+    let sums = cause.object("categories");
     let sum = |name: &&str| Some((name.to_string(), sums.and_then(|sums| bytes(sums, name))?));
     let mut categories: Vec<(String, i64)> = CATEGORIES.iter().filter_map(sum).collect();
     categories.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));

@@ -166,7 +166,7 @@ pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
 
 /// The run id in the metadata of the event that begins a session, if recorded.
 pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
-    let of_host = metadata.get("run").and_then(Value::as_map);
+    let of_host = metadata.object("run");
     let of_host = of_host.and_then(|run| run.get("id"));
     let id = of_host.or_else(|| metadata.get("run_id"))?.as_text()?;
     (!id.is_blank()).then(|| id.clone())
@@ -177,8 +177,8 @@ pub(crate) fn program_name<'s>(
     sessions: impl IntoIterator<Item = &'s LoadedSession>,
 ) -> Option<Text> {
     let name = |metadata: Map| {
-        let run = metadata.get("run")?.as_map()?;
-        Some(run.get("program")?.as_text()?.clone())
+        let run = metadata.object("run")?;
+        Some(run.text("program")?.clone())
     };
     sessions.into_iter().filter_map(start_of).find_map(name)
 }
@@ -191,8 +191,8 @@ fn program(sessions: &[&LoadedSession]) -> Program {
 
 /// The program named in the metadata of the start event of a host memory session.
 pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
-    let run = metadata.get("run").and_then(Value::as_map)?;
-    let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
+    let run = metadata.object("run")?;
+    let text = |key: &str| Some(run.text(key)?.to_str_lossy().into_owned());
     let command = run.list("command").iter().filter_map(Value::as_text);
     Some(Program {
         name: text("program"),
@@ -394,13 +394,13 @@ impl Tracks {
 
     fn start_process(&mut self, event: EventRef<'_>) {
         let metadata = event.metadata();
-        let Some(about) = metadata.get("process").and_then(Value::as_map) else {
+        let Some(about) = metadata.object("process") else {
             return;
         };
-        let Some(pid) = about.get("pid").and_then(Value::as_int) else {
+        let Some(pid) = about.int("pid") else {
             return;
         };
-        let text = |key: &str| Some(about.get(key)?.as_text()?.to_str_lossy().into_owned());
+        let text = |key: &str| Some(about.text(key)?.to_str_lossy().into_owned());
         if let Some(process) = self.process(pid, event.origin()) {
             process.name = text("name").unwrap_or_default();
             let role = text("role").map(|word| Role::parse(&word).unwrap_or_default());
@@ -413,8 +413,8 @@ impl Tracks {
 
     fn end_process(&mut self, event: EventRef<'_>) {
         let metadata = event.metadata();
-        let about = metadata.get("process").and_then(Value::as_map);
-        let pid = about.and_then(|about| about.get("pid")?.as_int());
+        let about = metadata.object("process");
+        let pid = about.and_then(|about| about.int("pid"));
         if let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) {
             process.exited_ns = Some(event.timestamp_ns());
         }
@@ -442,10 +442,8 @@ impl Tracks {
 
 /// Creates an out-of-memory mark from an event, with the numbers of the failed request.
 fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
-    let reason = metadata
-        .get(metadata_keys::OOM_REASON)
-        .and_then(Value::as_text);
-    let request = metadata.get("oom").and_then(Value::as_map);
+    let reason = metadata.text(metadata_keys::OOM_REASON);
+    let request = metadata.object("oom");
     let number = |key: &str| bytes(request?, key);
     let counters = event.counters().known(Placeholders::of(metadata));
     let mut mark = OomMark {
@@ -486,10 +484,10 @@ enum Scope {
 
 impl PhaseBoundary {
     fn of(metadata: &Map) -> Option<Self> {
-        let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
+        let scope = metadata.object(metadata_keys::PHASE_SCOPE)?;
         let name = scope.get("name").or(scope.list("path").last())?.as_text()?;
         let name = (!name.is_blank()).then(|| name.to_str_lossy().into_owned())?;
-        let id = scope.get("scope_id").and_then(Value::as_text);
+        let id = scope.text("scope_id");
         let id = id.filter(|id| !id.is_blank()).cloned();
         Some(Self {
             scope: id.map_or_else(|| Scope::Name(name.clone()), Scope::Id),

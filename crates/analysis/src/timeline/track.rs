@@ -197,7 +197,7 @@ impl DeviceMemory {
     /// Parses how device memory relates to host memory, from the metadata of the event that begins
     /// a session.
     pub(super) fn of_start(metadata: &Map) -> Option<Self> {
-        match metadata.get("device_memory")?.as_text()?.as_str()? {
+        match metadata.text("device_memory")?.as_str()? {
             "integrated" => Some(Self::Integrated),
             "coherent" => Some(Self::Coherent),
             _ => None,

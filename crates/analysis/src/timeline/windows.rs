@@ -81,7 +81,7 @@ impl WindowEvidence {
     /// Parses the window evidence from the metadata of an event; `None` when the metadata contains
     /// none.
     pub(super) fn of(metadata: &Map) -> Option<Self> {
-        let evidence = metadata.get(metadata_keys::EVIDENCE)?.as_map()?;
+        let evidence = metadata.object(metadata_keys::EVIDENCE)?;
         // Evidence of host memory has no mode.
         text(evidence, "mode", LONGEST_TEXT)?;
         Some(Self::of_evidence(evidence))
@@ -90,7 +90,7 @@ impl WindowEvidence {
     /// Parses the evidence that a recorder writes into its events and into its answer to a request.
     #[must_use]
     pub fn of_evidence(evidence: &Map) -> Self {
-        let search = evidence.get("search").and_then(Value::as_map);
+        let search = evidence.object("search");
         let stacks = evidence.list("stacks").iter();
         Self {
             by_steps: text(evidence, "mode", LONGEST_TEXT).as_deref() == Some("steps"),
@@ -131,11 +131,11 @@ impl WindowEvidence {
 
 fn window(map: &Map) -> Option<EvidenceWindow> {
     let site = |site: &Map| {
-        let stack = usize::try_from(site.get("stack")?.as_int()?).ok()?;
+        let stack = usize::try_from(site.int("stack")?).ok()?;
         Some((stack, bytes(site, "bytes")?))
     };
     Some(EvidenceWindow {
-        growth_bytes: map.get("growth_bytes")?.as_int()?,
+        growth_bytes: map.int("growth_bytes")?,
         survivor_bytes: bytes(map, "survivor_bytes")?,
         sites: maps(map, "sites", MOST).filter_map(site).collect(),
     })
@@ -154,7 +154,7 @@ fn stack(value: &Value) -> Option<Vec<Site>> {
 pub(super) fn site(map: &Map) -> Option<Site> {
     Some(Site {
         file: text(map, "file", LONGEST_TEXT)?,
-        line: u32::try_from(map.get("line")?.as_int()?).ok()?,
+        line: u32::try_from(map.int("line")?).ok()?,
         function: text(map, "function", LONGEST_TEXT)?,
         source_text: text(map, "source", LONGEST_TEXT),
     })

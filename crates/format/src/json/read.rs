@@ -131,6 +131,14 @@ pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
     Ok(value)
 }
 
+/// Parses a text that consists of one JSON object; `None` if the text is not JSON or not an object.
+pub fn parse_object(text: &[u8]) -> Option<Map> {
+    match parse(text) {
+        Ok(Value::Map(map)) => Some(map),
+        _ => None,
+    }
+}
+
 struct BuildValue;
 
 impl<'a> Build<'a> for BuildValue {

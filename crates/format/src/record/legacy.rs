@@ -110,7 +110,7 @@ fn device_id(record: &Map) -> Result<i64, RecordError> {
     if let Some(value) = record.get("device_id") {
         return integer("device_id", value);
     }
-    if let Some(device) = record.get("device").and_then(Value::as_text)
+    if let Some(device) = record.text("device")
         && let Some(id) = device_from_name(&device.to_str_lossy().to_lowercase())?
     {
         return Ok(id);
@@ -178,7 +178,7 @@ fn first_integer(map: &Map, keys: &[&str]) -> Result<Option<i64>, RecordError> {
 }
 
 fn collector(record: &Map, metadata: &Map, device_id: i64, default: &Value) -> Value {
-    let named = record.get("collector").and_then(Value::as_text);
+    let named = record.text("collector");
     if let Some(text) = named.filter(|text| !text.is_blank()) {
         return text.clone().into();
     }

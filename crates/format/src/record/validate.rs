@@ -1,8 +1,8 @@
 //! Validates versioned records. The rules are checked in the order in which this file lists them.
 
-use super::fields::{at_least, integer, name, optional_text};
+use super::fields::{at_least, integer, name, optional_name, optional_text};
 use super::{RecordError, identity_of};
-use crate::event::{FIELDS, IDENTITY_FIELDS};
+use crate::event::{Counters, FIELDS, IDENTITY_FIELDS};
 use crate::value::{Map, Value};
 
 /// The counters that may be null, which means unknown, in a record of version 4.
@@ -83,12 +83,7 @@ fn check_origin(record: &Map, version: i64) -> Result<(), RecordError> {
     )?;
     at_least("pid", field(record, "pid"), -1)?;
     name("host", field(record, "host"))?;
-    match record.get("job_id") {
-        None | Some(Value::Null) => {}
-        Some(value) => {
-            name("job_id", value)?;
-        }
-    }
+    optional_name("job_id", record.get("job_id"))?;
     for (key, minimum) in [("rank", 0), ("local_rank", 0), ("world_size", 1)] {
         if let Some(value) = record.get(key) {
             at_least(key, value, minimum)?;
@@ -99,21 +94,10 @@ fn check_origin(record: &Map, version: i64) -> Result<(), RecordError> {
 }
 
 fn check_counters(record: &Map, version: i64) -> Result<(), RecordError> {
-    let groups: [&[&str]; 2] = [
-        &[
-            "allocator_allocated_bytes",
-            "allocator_reserved_bytes",
-            "allocator_active_bytes",
-            "allocator_inactive_bytes",
-            "allocator_change_bytes",
-        ],
-        &[
-            "device_used_bytes",
-            "device_free_bytes",
-            "device_total_bytes",
-        ],
-    ];
-    for group in groups {
+    // The five counters of the allocator are checked before those of the device.
+    let names = Counters::default().named().map(|(name, _)| name);
+    let (allocator, device) = names.split_at(5);
+    for group in [allocator, device] {
         for key in group {
             let value = field(record, key);
             let may_be_null = !NULLABLE_IN_V4.contains(key) || version == 4;
@@ -155,8 +139,7 @@ fn check_against_total(record: &Map) -> Result<(), RecordError> {
 /// booleans.
 fn check_capabilities(metadata: &Map) -> Result<(), RecordError> {
     let capabilities = metadata
-        .get("memory_capabilities")
-        .and_then(Value::as_map)
+        .object("memory_capabilities")
         .ok_or(RecordError::MissingMemoryCapabilities)?;
     for (key, value) in capabilities.iter() {
         let key = key.to_str_lossy();

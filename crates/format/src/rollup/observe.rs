@@ -1,6 +1,6 @@
 //! Extracts the part of an event that rollups need, called its observation.
 
-use crate::classify;
+use crate::classify::{self, is_alert_type};
 use crate::event::Event;
 use crate::event_type::EventType;
 use crate::json::{Reader, parse};
@@ -166,8 +166,7 @@ impl Observation {
     pub fn with_metadata(mut self, event_type: &[u8], metadata: &Map) -> Self {
         self.kind = kind(event_type);
         self.health = metadata
-            .get(HEALTH_KEY)
-            .and_then(Value::as_text)
+            .text(HEALTH_KEY)
             .and_then(|status| Health::of(status.as_bytes()));
         if is_alert_type(event_type) || INCIDENT_KEYS.iter().any(|key| metadata.contains(key)) {
             self.incident = incident(&Text::from_bytes(event_type), metadata);
@@ -280,11 +279,6 @@ fn only_health(metadata: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn is_alert_type(event_type: &[u8]) -> bool {
-    let mut known = classify::ALERT_TYPES.iter();
-    known.any(|alert| alert.as_bytes() == event_type)
-}
-
 /// The kind of event that rollups count it as, by the exact type, as in stormlog 0.3.9.
 fn kind(event_type: &[u8]) -> Kind {
     match EventType::of(event_type) {
@@ -297,9 +291,7 @@ fn kind(event_type: &[u8]) -> Kind {
 
 fn incident(event_type: &Text, metadata: &Map) -> Option<Box<Incident>> {
     let is_oom = classify::is_oom(event_type, metadata);
-    let dump_path = metadata
-        .get(metadata_keys::OOM_DUMP_PATH)
-        .and_then(Value::as_text);
+    let dump_path = metadata.text(metadata_keys::OOM_DUMP_PATH);
     let incident = Incident {
         alert: classify::is_alert(event_type, metadata).then(|| {
             (

@@ -1,6 +1,8 @@
 //! Removes the time windows from a rollup file before it is parsed. The time windows are most of a
 //! rollup file's bytes, and most queries need only the totals.
 
+use crate::skeleton::after_string;
+
 /// The text of a rollup file with every list of time windows replaced by an empty list. All text
 /// except the time windows is copied, so that invalid JSON stays invalid.
 pub fn without_windows(json: &[u8]) -> Vec<u8> {
@@ -8,10 +10,10 @@ pub fn without_windows(json: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(json.len().min(1 << 16));
     let mut rest = json;
     while let Some(quote) = memchr::memchr(b'"', rest) {
-        let string = string_end(&rest[quote..]);
-        let text = &rest[quote..quote + string];
-        kept.extend_from_slice(&rest[..quote + string]);
-        rest = &rest[quote + string..];
+        let end = after_string(rest, quote);
+        let text = &rest[quote..end];
+        kept.extend_from_slice(&rest[..end]);
+        rest = &rest[end..];
         if text == KEY
             && let Some((before, list)) = list_after_colon(rest)
         {
@@ -22,23 +24,6 @@ pub fn without_windows(json: &[u8]) -> Vec<u8> {
     }
     kept.extend_from_slice(rest);
     kept
-}
-
-/// The length of the JSON string at the start of a text, including its quotes. If the string has no
-/// closing quote, the function returns the length of the whole text.
-fn string_end(text: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(found) = text
-        .get(at..)
-        .and_then(|rest| memchr::memchr2(b'"', b'\\', rest))
-    {
-        at += found;
-        if text[at] == b'"' {
-            return at + 1;
-        }
-        at += 2;
-    }
-    text.len()
 }
 
 /// The number of bytes between the end of a key and the list that is its value, and the length of
@@ -54,7 +39,7 @@ fn list_after_colon(text: &[u8]) -> Option<(usize, usize)> {
     loop {
         at += memchr::memchr3(b'"', b'[', b']', list.get(at..)?)?;
         match list[at] {
-            b'"' => at += string_end(&list[at..]),
+            b'"' => at = after_string(list, at),
             b'[' => {
                 depth += 1;
                 at += 1;

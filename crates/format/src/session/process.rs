@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::number::python_int;
 use crate::text::Text;
-use crate::value::{Map, Value};
+use crate::value::Map;
 
 /// The identity of a process. The pid alone is not unique: later processes, other machines and
 /// other containers use the same pids.
@@ -28,7 +28,7 @@ impl ProcessIdentity {
             pid: number("pid")?,
             start_ticks: number("start_ticks")?,
             pid_namespace: number("pid_namespace")?,
-            boot_id: map.get("boot_id").and_then(Value::as_text)?.clone(),
+            boot_id: map.text("boot_id")?.clone(),
         })
     }
 

@@ -4,7 +4,7 @@
 //! recorder.
 
 use super::{ProcessIdentity, SessionStatus, SessionSummary};
-use crate::json::{Layout, Writer, parse, value_of};
+use crate::json::{Layout, Writer, parse_object, value_of};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
@@ -28,10 +28,10 @@ pub fn recorder_mark(session_id: &Text, recorder: &ProcessIdentity) -> Option<St
 /// is not known yet. A mark of another session was left by an earlier recorder, and a mark that
 /// cannot be parsed identifies no recorder; both are ignored.
 pub fn apply_recorder_mark(sessions: &mut [SessionSummary], mark: &[u8]) {
-    let Ok(Value::Map(map)) = parse(mark) else {
+    let Some(map) = parse_object(mark) else {
         return;
     };
-    let named = map.get("session_id").and_then(Value::as_text);
+    let named = map.text("session_id");
     let Some(Value::Map(recorder)) = map.get("recorder") else {
         return;
     };

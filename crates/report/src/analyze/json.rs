@@ -30,8 +30,8 @@ pub struct Document<'a> {
     findings: Vec<&'a Finding>,
     /// The findings as issues, in the form that `stormlog issues list --json` prints: with their
     /// fingerprints, and with their states from the issues.json beside the artifacts.
-    #[schemars(extend("items" = {"$ref": "issue.schema.json"}))]
-    issues: Vec<Map>,
+    #[schemars(with = "Vec<Map>", extend("items" = {"$ref": "issue.schema.json"}))]
+    issues: &'a [Issue],
     /// How much was recorded.
     coverage: Coverage<'a>,
     /// The analyzed runs, the newest first.
@@ -45,7 +45,7 @@ impl<'a> Document<'a> {
             schema_version: SCHEMA_VERSION,
             verdict: Verdict::of(report),
             findings: report.findings().collect(),
-            issues: report.issues.iter().map(Issue::to_map).collect(),
+            issues: &report.issues,
             coverage: Coverage::of(report),
             runs: report.runs.iter().map(RunKeys::of).collect(),
         }

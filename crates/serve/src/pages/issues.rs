@@ -179,12 +179,8 @@ fn row(issue: &Issue, listing: &Listing) -> Row {
     let id = issue.fingerprint_id.to_string();
     let short = id.strip_prefix("issue:").unwrap_or(&id);
     let said = issue.state_info.as_ref().map_or_else(String::new, |said| {
-        let text = |key: &str| {
-            said.get(key)
-                .and_then(Value::as_text)
-                .map(ToString::to_string)
-        };
-        match (text("changed_by"), text("reason")) {
+        let text = |value: &Value| value.as_text().map(ToString::to_string);
+        match (text(&said.changed_by), text(&said.reason)) {
             (Some(by), Some(reason)) => format!("{by}: {reason}"),
             (Some(by), None) => format!("by {by}"),
             (None, reason) => reason.unwrap_or_default(),

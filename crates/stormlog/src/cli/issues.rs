@@ -18,8 +18,8 @@ use stormlog_analysis::issue::{
     read_states_of, severity_rank, sidecar_of,
 };
 use stormlog_analysis::query::Store;
+use stormlog_format::Text;
 use stormlog_format::classify::Severity;
-use stormlog_format::{Map, Text, Value};
 use stormlog_report::document::pretty;
 use stormlog_report::issues as render;
 
@@ -290,12 +290,8 @@ fn list(arguments: List, console: &mut Console<'_>) -> anyhow::Result<Exit> {
         ListFormat::Text => render::text(&wanted),
         ListFormat::Md => render::markdown(&wanted),
         ListFormat::Github => render::github(wanted.iter().map(|issue| (issue.state, issue))),
-        ListFormat::Json => pretty(&list_of(wanted.iter().map(Issue::to_map))),
+        ListFormat::Json => pretty(&wanted),
     };
     console.out.write_all(text.as_bytes())?;
     found.finish()
-}
-
-fn list_of(maps: impl Iterator<Item = Map>) -> Value {
-    Value::List(maps.map(Value::Map).collect())
 }

@@ -9,10 +9,10 @@ mod watch;
 use std::collections::HashMap;
 
 use clap::{Args, Subcommand};
-use stormlog_analysis::issue::{Issue, IssueFilter};
+use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    CorrelationFilter, EventFilter, Evidence, OomFilter, OomRow, RunAttachmentFilter, RunRow,
-    SessionFilter, SessionRow, Store, SummaryRow,
+    CorrelationFilter, EventFilter, OomBundle, OomFilter, RunAttachmentFilter, RunRow,
+    SessionFilter, Store,
 };
 use stormlog_format::json::map_of;
 use stormlog_report::rows::{Columns, Rows};
@@ -123,7 +123,7 @@ fn sessions(question: Sessions, console: &mut Console<'_>) -> anyhow::Result<Exi
     };
     answer(&question.sources, console, |store, console| {
         let rows = on_this_machine(|here| store.sessions(&filter, Some(here)));
-        let rows = Rows::new(Columns::SESSIONS, rows.iter().map(SessionRow::to_map));
+        let rows = Rows::new(Columns::SESSIONS, rows.iter().map(map_of));
         question.output.print(rows, console)
     })
 }
@@ -158,7 +158,7 @@ fn ooms(question: Ooms, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.oom_bundles(&filter);
-        let rows = Rows::new(Columns::OOMS, rows.iter().map(OomRow::to_map));
+        let rows = Rows::new(Columns::OOMS, rows.iter().map(OomBundle::to_row));
         question.output.print(rows, console)
     })
 }
@@ -173,7 +173,7 @@ fn issues(question: Issues, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.issues(&filter, &HashMap::new());
-        let rows = Rows::new(Columns::ISSUES, rows.iter().map(Issue::to_map));
+        let rows = Rows::new(Columns::ISSUES, rows.iter().map(map_of));
         question.output.print(rows, console)
     })
 }
@@ -182,7 +182,7 @@ fn summary(question: &Summary, console: &mut Console<'_>) -> anyhow::Result<Exit
     let group_by = question.group_by.unwrap_or_default();
     answer(&question.sources, console, |store, console| {
         let rows = store.summarize(question.metric, group_by);
-        let rows = Rows::new(Columns::SUMMARY, rows.iter().map(SummaryRow::to_map));
+        let rows = Rows::new(Columns::SUMMARY, rows.iter().map(map_of));
         question.output.print(rows, console)
     })
 }
@@ -201,8 +201,8 @@ fn correlate(question: Correlate, console: &mut Console<'_>) -> anyhow::Result<E
     };
     answer(&question.sources, console, |store, console| {
         let result = store.correlate(&filter)?;
-        let rows = result.evidence.iter().map(Evidence::to_map);
-        let rows = Rows::new(Columns::CORRELATE, rows).with_document(result.to_map());
+        let rows = result.evidence.iter().map(map_of);
+        let rows = Rows::new(Columns::CORRELATE, rows).with_document(map_of(&result));
         question.output.print(rows, console)
     })
 }

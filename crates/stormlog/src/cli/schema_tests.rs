@@ -7,6 +7,7 @@ use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema, Schema};
 use stormlog_analysis::Damage;
 use stormlog_analysis::compare::Baseline;
+use stormlog_analysis::issue::Issue;
 use stormlog_export::AlertDocument;
 use stormlog_report::compare;
 use stormlog_report::document::pretty;
@@ -75,6 +76,7 @@ fn schemas_are_those_of_the_types() {
             "diagnostic_summary.json of a diagnose bundle",
         ),
         closed::<evidence::Document<'_>>("evidence", "What stormlog evidence --json prints"),
+        closed::<Issue>("issue", "Stormlog issue"),
         closed::<pack::Document<'_>>("pack", "What stormlog pack --json prints"),
         closed::<serve::Document>("serve", "The line that stormlog serve --json prints"),
         closed::<show::Document<'_>>("show", "What stormlog show --json prints"),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use futures::TryStreamExt;
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
-    CorrelationError, CorrelationFilter, CorrelationResult, GroupBy, Metric, OomFilter, OomRow,
+    CorrelationError, CorrelationFilter, CorrelationResult, GroupBy, Metric, OomBundle, OomFilter,
     SessionFilter, SessionRow, Store, SummaryRow,
 };
 use stormlog_analysis::record_id;
@@ -29,7 +29,7 @@ impl Asker {
 
     /// The OOM bundles (reports about out-of-memory errors) in the lake that the filter selects,
     /// the oldest first.
-    pub async fn ooms(&self, filter: &OomFilter) -> Result<Vec<OomRow>, AskError> {
+    pub async fn ooms(&self, filter: &OomFilter) -> Result<Vec<OomBundle>, AskError> {
         Ok(store_of_sessions(self).await?.oom_bundles(filter))
     }
 

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
-use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
-    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, Evidence, GroupBy, Metric, OomFilter,
-    OomRow, Scope, SessionFilter, SessionRow, SummaryRow,
+    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, OomBundle, OomFilter,
+    Scope, SessionFilter,
 };
 use stormlog_format::Text;
+use stormlog_format::json::map_of;
 use stormlog_report::rows::{Columns, Rows};
 
 use crate::lake_args::LakeArgs;
@@ -210,7 +211,7 @@ async fn sessions(question: Sessions) -> Result<()> {
         source_kind: text(question.source_kind),
     };
     let rows = question.lake.open().await?.sessions(&filter).await?;
-    let rows = rows.iter().map(SessionRow::to_map);
+    let rows = rows.iter().map(map_of);
     question.output.print(Rows::new(Columns::SESSIONS, rows))
 }
 
@@ -223,7 +224,7 @@ async fn ooms(question: Ooms) -> Result<()> {
         created_before: text(question.created_before),
     };
     let rows = question.lake.open().await?.ooms(&filter).await?;
-    let rows = rows.iter().map(OomRow::to_map);
+    let rows = rows.iter().map(OomBundle::to_row);
     question.output.print(Rows::new(Columns::OOMS, rows))
 }
 
@@ -236,7 +237,7 @@ async fn issues(question: Issues) -> Result<()> {
         session_id: text(question.session_id),
     };
     let rows = question.lake.open().await?.issues(&filter).await?;
-    let rows = rows.iter().map(Issue::to_map);
+    let rows = rows.iter().map(map_of);
     question.output.print(Rows::new(Columns::ISSUES, rows))
 }
 
@@ -246,7 +247,7 @@ async fn summary(question: Summary) -> Result<()> {
     let group_by = question.group_by.as_deref().and_then(GroupBy::parse);
     let asker = question.lake.open().await?;
     let rows = asker.summary(metric, group_by.unwrap_or_default()).await?;
-    let rows = rows.iter().map(SummaryRow::to_map);
+    let rows = rows.iter().map(map_of);
     question.output.print(Rows::new(Columns::SUMMARY, rows))
 }
 
@@ -263,7 +264,7 @@ async fn correlate(question: Correlate) -> Result<()> {
         limit: question.limit,
     };
     let result = question.lake.open().await?.correlate(&filter).await?;
-    let rows = result.evidence.iter().map(Evidence::to_map);
-    let rows = Rows::new(Columns::CORRELATE, rows).with_document(result.to_map());
+    let rows = result.evidence.iter().map(map_of);
+    let rows = Rows::new(Columns::CORRELATE, rows).with_document(map_of(&result));
     question.output.print(rows)
 }

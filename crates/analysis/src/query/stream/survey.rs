@@ -13,8 +13,8 @@ use crate::catalog::FileKind;
 use crate::columns::{EventRef, Events};
 use crate::compression::Compression;
 use crate::load::{
-    Artifact, Damage, LoadError, LoadOptions, OnError, absolute, stream_events, stream_file,
-    stream_segment,
+    Artifact, Damage, LoadError, LoadOptions, absolute, inferred_status, stream_events,
+    stream_file, stream_segment,
 };
 use crate::query::catalog::{Source, SourceKind};
 use crate::query::payload::path_text;
@@ -51,30 +51,25 @@ pub(super) fn stream(
     file: &Path,
     visit: &mut dyn FnMut(&Events) -> bool,
 ) -> Result<Vec<Damage>, LoadError> {
-    let options = |on_error| LoadOptions {
-        on_error,
-        ..LoadOptions::default()
-    };
+    let skipping = LoadOptions::skipping();
     match source.kind {
         SourceKind::DiagnoseBundle => Ok(Vec::new()),
         SourceKind::Sink => stream_segment(
             &source.path,
             source.manifest.as_ref(),
             file,
-            &options(OnError::Skip),
+            &skipping,
             visit,
         ),
         SourceKind::TelemetryJson => {
-            stream_file(file, FileKind::Document, &options(OnError::Raise), visit)
+            stream_file(file, FileKind::Document, &LoadOptions::default(), visit)
         }
-        SourceKind::TelemetryCsv => {
-            stream_file(file, FileKind::Table, &options(OnError::Skip), visit)
-        }
+        SourceKind::TelemetryCsv => stream_file(file, FileKind::Table, &skipping, visit),
         SourceKind::TelemetryJsonl => {
             let mut ignore_end = |events: &Events| {
                 visit(events);
             };
-            stream_events(file, &options(OnError::Skip), &mut ignore_end)
+            stream_events(file, &skipping, &mut ignore_end)
         }
     }
 }
@@ -156,7 +151,7 @@ pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let homes = stopped.into_iter().map(|(id, has_stopped)| {
         let mut known = beside.iter().flat_map(|manifest| &manifest.sessions);
         let known = known.rfind(|known| known.session_id == id);
-        let status = known.map_or_else(|| inferred(has_stopped), |known| known.status);
+        let status = known.map_or_else(|| inferred_status(has_stopped), |known| known.status);
         let home = Home {
             session_id: id.clone(),
             source_path: path.clone(),
@@ -198,7 +193,9 @@ pub(super) fn survey_sink(source: &Source) -> Homes {
             session_id: id.clone(),
             source_path: path_text(file),
             source_kind: source.kind,
-            status: status.unwrap_or_else(|| inferred(has_stopped)).as_str(),
+            status: status
+                .unwrap_or_else(|| inferred_status(has_stopped))
+                .as_str(),
         };
         (id, Arc::new(home))
     });
@@ -208,14 +205,4 @@ pub(super) fn survey_sink(source: &Source) -> Homes {
 fn note_session(stopped: &mut HashMap<Text, bool>, event: EventRef<'_>) {
     let id = &event.origin().session_id;
     *stopped.entry_ref(id).or_insert(false) |= EventType::Stop.is(event.event_type());
-}
-
-/// The status of a session that no manifest describes: completed if it has a stop event, otherwise
-/// incomplete.
-fn inferred(has_stopped: bool) -> SessionStatus {
-    if has_stopped {
-        SessionStatus::Completed
-    } else {
-        SessionStatus::Incomplete
-    }
 }

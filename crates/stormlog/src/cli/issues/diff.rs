@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use stormlog_analysis::issue::{ChangedIssue, compare};
+use stormlog_analysis::issue::compare;
 use stormlog_report::document::pretty;
 use stormlog_report::issues as render;
 
-use super::{ArtifactSet, Form, ListFormat, list_of};
+use super::{ArtifactSet, Form, ListFormat};
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::now_ns;
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         ListFormat::Text => render::changes_text(&changes),
         ListFormat::Md => render::changes_markdown(&changes),
         ListFormat::Github => render::changes_github(&changes),
-        ListFormat::Json => pretty(&list_of(changes.iter().map(ChangedIssue::to_map))),
+        ListFormat::Json => pretty(&changes),
     };
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Fine)

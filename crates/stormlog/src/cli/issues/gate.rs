@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use stormlog_analysis::issue::{
     Issue, SIDECAR_NAME, SidecarError, StateError, States, read_states,
 };
 use stormlog_analysis::query::Store;
 use stormlog_format::classify::Severity;
-use stormlog_format::{Map, Text, Value};
 use stormlog_report::document::pretty;
 use stormlog_report::issues as render;
 
@@ -89,16 +89,16 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         let counts = is_severe && arguments.fail_on.contains(&verdict);
         counts.then_some(verdict)
     };
-    let failing: Vec<(Failing, Issue)> = found
+    let failing: Vec<Failure> = found
         .issues
         .iter()
         .filter_map(|issue| {
-            let verdict = judge(issue)?;
+            let failed_on = judge(issue)?;
             let mut issue = issue.clone();
-            if verdict == Failing::Regressed {
+            if failed_on == Failing::Regressed {
                 issue.state = "regressed";
             }
-            Some((verdict, issue))
+            Some(Failure { failed_on, issue })
         })
         .collect();
     let exit = if failing.is_empty() {
@@ -177,12 +177,26 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
     Ok(states)
 }
 
+/// What `stormlog issues check --json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    passed: bool,
+    failures: &'a [Failure],
+}
+
+/// An issue that fails the check, and why.
+#[derive(Serialize)]
+struct Failure {
+    failed_on: Failing,
+    issue: Issue,
+}
+
 fn print(
     arguments: &Arguments,
-    failing: &[(Failing, Issue)],
+    failing: &[Failure],
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
-    let issues: Vec<Issue> = failing.iter().map(|(_, issue)| issue.clone()).collect();
+    let issues: Vec<Issue> = failing.iter().map(|one| one.issue.clone()).collect();
     let text = match arguments.form.format() {
         ListFormat::Text if failing.is_empty() => {
             let searched: Vec<&str> = arguments.fail_on.iter().map(|kind| kind.as_str()).collect();
@@ -192,10 +206,7 @@ fn print(
             let words: Vec<String> = [Failing::Regressed, Failing::New, Failing::Open]
                 .into_iter()
                 .filter_map(|kind| {
-                    let count = failing
-                        .iter()
-                        .filter(|(verdict, _)| *verdict == kind)
-                        .count();
+                    let count = failing.iter().filter(|one| one.failed_on == kind).count();
                     (count > 0).then(|| format!("{count} {}", kind.as_str()))
                 })
                 .collect();
@@ -204,20 +215,12 @@ fn print(
         ListFormat::Md => render::markdown(&issues),
         ListFormat::Github => {
             let lines = failing.iter();
-            render::github(lines.map(|(verdict, issue)| (verdict.as_str(), issue)))
+            render::github(lines.map(|one| (one.failed_on.as_str(), &one.issue)))
         }
-        ListFormat::Json => {
-            let failures = failing.iter().map(|(verdict, issue)| {
-                let mut map = Map::new();
-                map.insert("failed_on", Text::from(verdict.as_str()));
-                map.insert("issue", Value::Map(issue.to_map()));
-                Value::Map(map)
-            });
-            let mut map = Map::new();
-            map.insert("passed", Value::Bool(failing.is_empty()));
-            map.insert("failures", Value::List(failures.collect()));
-            pretty(&Value::Map(map))
-        }
+        ListFormat::Json => pretty(&Document {
+            passed: failing.is_empty(),
+            failures: failing,
+        }),
     };
     console.out.write_all(text.as_bytes())?;
     Ok(())

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use stormlog_analysis::issue::{EvidenceLink, Issue};
+use stormlog_analysis::issue::{EvidenceLink, Issue, StateInfo};
 use stormlog_analysis::query::Store;
-use stormlog_format::{Map, Text, Value, human_rate, whole};
+use stormlog_format::{Text, Value, human_rate, whole};
 use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::rows::cell;
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let found = arguments.set.find(console)?;
     let issue = found.named(&arguments.id)?;
     let text = match arguments.form.format() {
-        ListFormat::Json => pretty(&Value::Map(issue.to_map())),
+        ListFormat::Json => pretty(issue),
         ListFormat::Md => render::markdown(std::slice::from_ref(issue)),
         ListFormat::Github => render::github(std::iter::once((issue.state, issue))),
         ListFormat::Text => {
@@ -91,12 +91,13 @@ fn text(issue: &Issue, store: &Store, most: usize, width: usize) -> String {
 
 /// Describes the last decision about an issue (resolved, ignored or reopened): who made it, when
 /// and why. `None` if nobody has decided about the issue yet.
-fn decision(info: &Map) -> Option<String> {
-    let when = info.get("changed_at_ns").and_then(Value::as_int)?;
-    let text = |key: &str| info.get(key).and_then(Value::as_text);
-    let by = text("changed_by").map_or_else(String::new, |by| format!(" by {by}"));
-    let reason = text("reason").map_or_else(String::new, |reason| format!(": {reason}"));
-    let until = info.get("ignored_until_ns").and_then(Value::as_int);
+fn decision(info: &StateInfo) -> Option<String> {
+    let when = info.changed_at_ns.as_int()?;
+    let by = info.changed_by.as_text();
+    let by = by.map_or_else(String::new, |by| format!(" by {by}"));
+    let reason = info.reason.as_text();
+    let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+    let until = info.ignored_until_ns.as_int();
     let until = until.map_or_else(String::new, |until| {
         format!(", until {}", time::moment(until))
     });

@@ -10,13 +10,13 @@ use hashbrown::{HashMap, HashSet};
 use serde_json::{Value, json};
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::IssueFilter;
-use stormlog_analysis::query::{Catalog, OomFilter, OomRow, SessionFilter, Source, Store};
+use stormlog_analysis::query::{Catalog, OomBundle, OomFilter, SessionFilter, Source, Store};
 use stormlog_analysis::regular_file::read_inside;
 use stormlog_analysis::timeline::{id_of_run, run_id_of};
 use stormlog_analysis::{
     Damage, Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups,
 };
-use stormlog_format::json::{Layout, Writer};
+use stormlog_format::json::{Layout, Writer, map_of};
 use stormlog_format::{EventType, Map as Object, Text};
 use stormlog_lake_tables::Table;
 use stormlog_report::analyze::Document;
@@ -107,8 +107,8 @@ impl Cluster<'_> {
         let store = self.store(gathered.as_ref());
         let index = Index::of(&self.units, self.users);
         Self::sessions(derived, &index, &store, &runs, &loaded, bytes);
-        for row in store.oom_bundles(&OomFilter::default()) {
-            self.oom(derived, &index, &row);
+        for bundle in store.oom_bundles(&OomFilter::default()) {
+            self.oom(derived, &index, &bundle);
         }
         if let Some(report) = &report {
             self.runs(derived, &index, report, &runs, &loaded);
@@ -201,7 +201,7 @@ impl Cluster<'_> {
         };
         let of_unit = self.catalog.attachments.iter();
         let of_unit = of_unit.filter(|attachment| is_first(&attachment.sidecar_path));
-        let rows = of_unit.map(|attachment| plain(&attachment.to_map()));
+        let rows = of_unit.map(|attachment| plain(&map_of(attachment)));
         let rows: Vec<Value> = rows.collect();
         (!rows.is_empty()).then(|| Value::Array(rows).to_string())
     }
@@ -237,7 +237,7 @@ impl Cluster<'_> {
             let id = summary.session_id.to_string();
             let path = row.source_path.to_string();
             let recorded = by_id.get(&summary.session_id).copied();
-            let mut all = plain(&row.to_map());
+            let mut all = plain(&map_of(&row));
             all["date"] = json!(day(summary.started_at_ns));
             all["source_id"] = json!(index.source_of(&id, &path));
             all["run_id"] = json!(runs.id_of(&id));
@@ -251,14 +251,14 @@ impl Cluster<'_> {
         }
     }
 
-    fn oom(&self, derived: &mut Derived, index: &Index<'_>, row: &OomRow) {
-        let unit = index.by_path.get(row.bundle.bundle_path.as_path());
-        let mut all = plain(&row.to_map());
-        let created = row.bundle.created_ns();
+    fn oom(&self, derived: &mut Derived, index: &Index<'_>, bundle: &OomBundle) {
+        let unit = index.by_path.get(bundle.bundle_path.as_path());
+        let mut all = plain(&bundle.to_row());
+        let created = bundle.created_ns();
         all["date"] = json!(day(created.unwrap_or(self.now_ns)));
         all["created_ns"] = json!(created);
-        let details = row.bundle.bundle_path.join("metadata.json");
-        let details = read_inside(&row.bundle.bundle_path, &details, LARGEST_DETAILS);
+        let details = bundle.bundle_path.join("metadata.json");
+        let details = read_inside(&bundle.bundle_path, &details, LARGEST_DETAILS);
         all["details"] = json!(details.ok().and_then(|bytes| String::from_utf8(bytes).ok()));
         all["source_id"] = json!(unit.map_or(index.first, |unit| unit.id.as_str()));
         derived.push(Table::Ooms, all);
@@ -376,8 +376,9 @@ impl Cluster<'_> {
                 .or(issue.last_seen_ns)
                 .unwrap_or(self.now_ns);
             let source_id = index.source_of(first.as_deref().unwrap_or_default(), "");
-            let document = Writer::new(Layout::Line).map_to_string(&issue.to_map());
-            let mut row = plain(&issue.to_map());
+            let issue = map_of(&issue);
+            let document = Writer::new(Layout::Line).map_to_string(&issue);
+            let mut row = plain(&issue);
             row["date"] = json!(day(seen));
             row["source_id"] = json!(source_id);
             row["document"] = json!(document);

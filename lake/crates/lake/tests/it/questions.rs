@@ -7,14 +7,13 @@ use std::process::Command;
 use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
-use stormlog_analysis::issue::{Issue, IssueFilter};
+use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    CorrelationFilter, Evidence, GroupBy, Metric, OomFilter, OomRow, Scope, SessionFilter,
-    SessionRow, Store, SummaryRow,
+    CorrelationFilter, GroupBy, Metric, OomBundle, OomFilter, Scope, SessionFilter, Store,
 };
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_format::Map;
-use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::json::{Layout, Writer, map_of, parse};
 use stormlog_lake_ask::{Asker, DiagnoseOptions};
 use stormlog_lake_tables::Lake;
 
@@ -107,14 +106,15 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
     let of_lake = asker.sessions(&all).await.unwrap();
     assert_same(
         &format!("{name}: sessions"),
-        &texts(of_lake.iter().map(SessionRow::to_map)),
-        &texts(sessions.iter().map(SessionRow::to_map)),
+        &texts(of_lake.iter().map(map_of)),
+        &texts(sessions.iter().map(map_of)),
     );
     let all = OomFilter::default();
+    let of_lake = asker.ooms(&all).await.unwrap();
     assert_same(
         &format!("{name}: ooms"),
-        &texts(asker.ooms(&all).await.unwrap().iter().map(OomRow::to_map)),
-        &texts(store.oom_bundles(&all).iter().map(OomRow::to_map)),
+        &texts(of_lake.iter().map(OomBundle::to_row)),
+        &texts(store.oom_bundles(&all).iter().map(OomBundle::to_row)),
     );
     for metric in Metric::ALL {
         for group_by in GroupBy::ALL {
@@ -126,13 +126,8 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
             let of_lake = asker.summary(metric, group_by).await.unwrap();
             assert_same(
                 &question,
-                &texts(of_lake.iter().map(SummaryRow::to_map)),
-                &texts(
-                    store
-                        .summarize(metric, group_by)
-                        .iter()
-                        .map(SummaryRow::to_map),
-                ),
+                &texts(of_lake.iter().map(map_of)),
+                &texts(store.summarize(metric, group_by).iter().map(map_of)),
             );
         }
     }
@@ -141,8 +136,8 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
     let of_files = store.issues(&all, &HashMap::new());
     assert_same(
         &format!("{name}: issues"),
-        &texts(of_lake.iter().map(Issue::to_map)),
-        &texts(of_files.iter().map(Issue::to_map)),
+        &texts(of_lake.iter().map(map_of)),
+        &texts(of_files.iter().map(map_of)),
     );
 }
 
@@ -156,8 +151,8 @@ async fn compare_moment(name: &str, asker: &Asker, store: &Store, filter: &Corre
     );
     assert_same(
         &format!("{name}: correlate {filter:?}"),
-        &texts(of_lake.evidence.iter().map(Evidence::to_map)),
-        &texts(of_files.evidence.iter().map(Evidence::to_map)),
+        &texts(of_lake.evidence.iter().map(map_of)),
+        &texts(of_files.evidence.iter().map(map_of)),
     );
 }
 
