@@ -193,9 +193,6 @@ class JAXMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
             device_memory_unavailable_reason=None if known else reason,
         )
 
-    def __enter__(self) -> JAXMemoryProfiler:
-        return self
-
 
 OF_PROCESS = GlobalProfiler(JAXMemoryProfiler)
 

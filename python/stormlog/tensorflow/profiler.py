@@ -195,9 +195,6 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
             memory_fragmentation=1 - sum(usage) / reserved if reserved > 0 else 0.0,
         )
 
-    def __enter__(self) -> TFMemoryProfiler:
-        return self
-
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

@@ -130,13 +130,6 @@ class MemoryTracker(DeviceTracker):
             **self._history(len(usage)),
         )
 
-    def __enter__(self) -> MemoryTracker:
-        self.start_tracking()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop_tracking()
-
 
 class MemoryWatchdog(Watchdog):
     """Runs cleanup functions when a program uses too much memory of TensorFlow's default device.
