@@ -63,9 +63,7 @@ class TrackingResult(InBytes):
     def memory_growth_rate(self) -> float:
         """The growth of the memory in use from the first sample to the last, divided by the
         duration: megabytes per second."""
-        if len(self.memory_usage) < 2 or self.duration <= 0:
-            return 0.0
-        return (self.memory_usage[-1] - self.memory_usage[0]) / MB / self.duration
+        return self._growth_rate(self.memory_usage) / MB
 
 
 class MemoryTracker(DeviceTracker, BundlingTracker):
