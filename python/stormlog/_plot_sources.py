@@ -164,16 +164,23 @@ def calls_of(results: Iterable[Any]) -> list[Call]:
     """One call for each result of a profiler."""
     calls = []
     for result in results:
-        change = int(field_of(result, "memory_diff") or 0)
-        allocated = field_of(result, "memory_allocated")
-        freed = field_of(result, "memory_freed")
+        change = int(result_field(result, "memory_diff") or 0)
+        allocated = result_field(result, "memory_allocated")
+        freed = result_field(result, "memory_freed")
         calls.append(
             Call(
-                str(field_of(result, "function_name", "name") or "unknown"),
-                float(field_of(result, "execution_time", "duration") or 0.0),
+                str(result_field(result, "function_name", "name") or "unknown"),
+                float(result_field(result, "execution_time", "duration") or 0.0),
                 max(change, 0) if allocated is None else int(allocated),
                 max(-change, 0) if freed is None else int(freed),
-                int(field_of(result, "peak_memory_usage", "peak_rss") or 0),
+                int(result_field(result, "peak_memory_usage", "peak_rss") or 0),
             )
         )
     return calls
+
+
+def result_field(result: Any, *names: str) -> Any:
+    """The value of the first of these names that a result has. Profilers define some of the values
+    as methods."""
+    value = field_of(result, *names)
+    return value() if callable(value) else value
