@@ -24,6 +24,17 @@ _OF_TRACKERS = {
     ),
     "telemetry_sink": "AppendOnlyTelemetrySink TelemetrySinkConfig",
 }
+# Names that the analyzer modules for JAX and TensorFlow import.
+_OF_FRAMEWORK_ANALYZERS = {
+    "collective_attribution": (
+        "CollectiveAttributionConfig CollectiveAttributionResult "
+        "attribute_collective_memory resolve_collective_attribution_config"
+    ),
+    "gap_analysis": "analyze_hidden_memory_gaps",
+    "phases.policy": "PhaseAttribution phase_attribution_to_payload",
+    "phases.replay": "PhaseReplayIndex",
+    "telemetry": "TelemetryEventV2",
+}
 
 _NAMES: dict[str, dict[str, str]] = {
     "analyzer": {
@@ -58,15 +69,8 @@ _NAMES: dict[str, dict[str, str]] = {
         "derived_fields": "compute_event_fields",
     },
     "jax.analyzer": {
-        "collective_attribution": (
-            "CollectiveAttributionConfig CollectiveAttributionResult "
-            "attribute_collective_memory resolve_collective_attribution_config"
-        ),
-        "gap_analysis": "analyze_hidden_memory_gaps",
+        **_OF_FRAMEWORK_ANALYZERS,
         "jax.utils": "format_memory",
-        "phases.policy": "PhaseAttribution phase_attribution_to_payload",
-        "phases.replay": "PhaseReplayIndex",
-        "telemetry": "TelemetryEventV2",
     },
     "jax.context_profiler": {
         "jax.jax_env": "configure_jax_logging",
@@ -157,14 +161,7 @@ _NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "tensorflow.analyzer": {
-        "collective_attribution": (
-            "CollectiveAttributionConfig CollectiveAttributionResult "
-            "attribute_collective_memory resolve_collective_attribution_config"
-        ),
-        "gap_analysis": "analyze_hidden_memory_gaps",
-        "phases.policy": "PhaseAttribution phase_attribution_to_payload",
-        "phases.replay": "PhaseReplayIndex",
-        "telemetry": "TelemetryEventV2",
+        **_OF_FRAMEWORK_ANALYZERS,
         "tensorflow.utils": "format_memory",
     },
     "tensorflow.context_profiler": {
