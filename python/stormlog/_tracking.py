@@ -335,6 +335,13 @@ def _alerts_to(url: str, sink_dir: os.PathLike[str] | None) -> AlertProcess:
     return AlertProcess(url, sink_dir)
 
 
+def given_identity(
+    job_id: str | None, rank: int | None, local_rank: int | None, world_size: int | None
+) -> dict[str, Any]:
+    """The identity that the program has given to a tracker; None where it has given nothing."""
+    return {"job_id": job_id, "rank": rank, "local_rank": local_rank, "world_size": world_size}
+
+
 def check_limits(sampling_interval: float, max_events: int) -> None:
     """Raise an error if a setting is invalid. Called before the tracker looks for a device."""
     if not sampling_interval > 0:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._compat.legacy_names import legacy_names
 from ._frameworks.sizes import read_process_sizes
 from ._repeating import Repeating
-from ._tracking import RecordedEvent, RecordedTracker
+from ._tracking import RecordedEvent, RecordedTracker, given_identity
 from .errors import RecorderError
 
 if TYPE_CHECKING:
@@ -192,12 +192,7 @@ class CPUMemoryTracker(RecordedTracker):
             sampling_interval=sampling_interval,
             max_events=max_events,
             enable_alerts=enable_alerts,
-            identity={
-                "job_id": job_id,
-                "rank": rank,
-                "local_rank": local_rank,
-                "world_size": world_size,
-            },
+            identity=given_identity(job_id, rank, local_rank, world_size),
             telemetry_sink_config=telemetry_sink_config,
             alert=alert,
         )

@@ -158,6 +158,15 @@ class LoadedTelemetrySession:
     warnings: list[str] = field(default_factory=list)
     damage: tuple[Damage, ...] = field(default=(), kw_only=True)
 
+    @classmethod
+    def _of_fields(
+        cls, fields: _core._LoadedSession, warnings: Iterable[str] = ()
+    ) -> LoadedTelemetrySession:
+        summary, rows, sources, damage_fields = fields
+        damage = damage_of_fields(damage_fields)
+        events = TelemetryEvents(rows, damage)
+        return cls(SessionSummary(**summary), events, sources, list(warnings), damage=damage)
+
     def telemetry_records(self) -> list[ProjectedTelemetryRecord]:
         """The events as ``project_telemetry_event`` returns them."""
         return project_telemetry_events(self.events)
@@ -253,14 +262,7 @@ def load_telemetry_sessions(
         path, permissive_legacy, events_key, _skips(on_error)
     )
     warn_of_damage(damage_of_fields(damage_fields))
-    loaded = []
-    for summary, rows, sources, session_damage in sessions:
-        damage = damage_of_fields(session_damage)
-        events = TelemetryEvents(rows, damage)
-        loaded.append(
-            LoadedTelemetrySession(SessionSummary(**summary), events, sources, damage=damage)
-        )
-    return loaded
+    return [LoadedTelemetrySession._of_fields(fields) for fields in sessions]
 
 
 def project_telemetry_event(

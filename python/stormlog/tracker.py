@@ -16,7 +16,7 @@ from . import _core, _cuda_history, _oom_cause
 from ._compat.legacy_names import legacy_names
 from ._oom_bundles import BundlingTracker, Failure
 from ._torch import loaded_torch, require_torch
-from ._tracking import RecordedEvent, check_limits
+from ._tracking import RecordedEvent, check_limits, given_identity
 from .cuda_native_debug import (
     DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
     capture_cuda_snapshot_artifacts,
@@ -122,12 +122,7 @@ class MemoryTracker(BundlingTracker):
             sampling_interval=sampling_interval,
             max_events=max_events,
             enable_alerts=enable_alerts,
-            identity={
-                "job_id": job_id,
-                "rank": rank,
-                "local_rank": local_rank,
-                "world_size": world_size,
-            },
+            identity=given_identity(job_id, rank, local_rank, world_size),
             telemetry_sink_config=telemetry_sink_config,
             bundle_events=bundle_events,
             collector=self.collector,

@@ -16,6 +16,7 @@ from .._frameworks.tracker import DeviceTracker
 from .._frameworks.watchdog import Watchdog
 from .._compat.legacy_names import legacy_names
 from .._oom_bundles import BundlingTracker
+from .._tracking import given_identity
 from ..oom_flight_recorder import OOMFlightRecorderConfig
 from ..session import SessionSummary
 from ._device import NO_STATS, JaxCollector, resolve
@@ -123,12 +124,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
             alert_threshold_mb=alert_threshold_mb,
             enable_logging=enable_logging,
             max_history=max_history,
-            identity={
-                "job_id": job_id,
-                "rank": rank,
-                "local_rank": local_rank,
-                "world_size": world_size,
-            },
+            identity=given_identity(job_id, rank, local_rank, world_size),
             telemetry_sink_config=telemetry_sink_config,
             bundle_events=bundle_events,
             alert=alert,

@@ -12,6 +12,7 @@ from .._frameworks.sizes import MB
 from .._frameworks.tracker import DeviceTracker, mean
 from .._frameworks.watchdog import Watchdog
 from .._compat.legacy_names import legacy_names
+from .._tracking import given_identity
 from ._device import TensorFlowCollector, default_device, device_bytes
 from .tf_env import require_tensorflow
 
@@ -85,12 +86,7 @@ class MemoryTracker(DeviceTracker):
             alert_threshold_mb=alert_threshold_mb,
             enable_logging=enable_logging,
             max_history=max_history,
-            identity={
-                "job_id": job_id,
-                "rank": rank,
-                "local_rank": local_rank,
-                "world_size": world_size,
-            },
+            identity=given_identity(job_id, rank, local_rank, world_size),
             telemetry_sink_config=telemetry_sink_config,
             alert=alert,
         )
