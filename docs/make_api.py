@@ -39,12 +39,15 @@ def modules(*, private: bool) -> Iterator[tuple[str, ast.Module]]:
 
 
 def shared_definitions() -> dict[str, Definition]:
-    """What private modules define for public ones to inherit from and to offer."""
+    """What private modules define for public ones to inherit from and to offer, and the private
+    definitions of public modules."""
     return {
         node.name: node
-        for _, tree in modules(private=True)
+        for private in (False, True)
+        for _, tree in modules(private=private)
         for node in tree.body
         if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+        and (private or not is_public(node.name))
     }
 
 
@@ -90,21 +93,33 @@ def private_bases(node: ast.ClassDef, shared: dict[str, Definition]) -> Iterator
             yield definition
 
 
+def is_dataclass(node: ast.ClassDef) -> bool:
+    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def field_names(node: ast.ClassDef, shared: dict[str, Definition]) -> list[str]:
+    """The fields of a dataclass: those of its private bases, then its own. A field of a base that
+    the class defines again keeps its position."""
+    if not is_dataclass(node):
+        return []
+    inherited = [name for base in private_bases(node, shared) for name in field_names(base, shared)]
+    own = [
+        item.target.id
+        for item in node.body
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+    ]
+    return list(dict.fromkeys([*inherited, *own]))
+
+
 def describe_class(node: ast.ClassDef, shared: dict[str, Definition]) -> Iterator[str]:
     """A class, its fields and its methods."""
     hidden = {base.name for base in private_bases(node, shared)}
     names = [ast.unparse(base) for base in node.bases]
     bases = ", ".join(name for name in names if name.split("[")[0] not in hidden)
     yield f"- `class {node.name}{f'({bases})' if bases else ''}`: {first_sentence(node)}"
-    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
-    if any("dataclass" in decorator for decorator in decorators):
-        fields = [
-            item.target.id
-            for item in node.body
-            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-        ]
-        if fields:
-            yield f"  - fields: {', '.join(f'`{name}`' for name in fields if is_public(name))}"
+    fields = field_names(node, shared)
+    if fields:
+        yield f"  - fields: {', '.join(f'`{name}`' for name in fields if is_public(name))}"
     for item in methods(node, shared).values():
         about = first_sentence(item)
         yield f"  - `{signature(item, True)}`{f': {about}' if about else ''}"

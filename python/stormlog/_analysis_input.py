@@ -23,10 +23,17 @@ def rows_or_objects(events: Sequence[Any]) -> _core.EventRows | list[Any]:
     return events._current_rows() if isinstance(events, TelemetryEvents) else list(events)
 
 
+def field_of(entry: Any, *names: str) -> Any:
+    """The value of the first of these names that the entry has, as a key or an attribute, and that
+    is not None. None when it has no such value."""
+    for name in names:
+        value = entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
+        if value is not None:
+            return value
+    return None
+
+
 def metadata_of(event: Any) -> dict[str, Any]:
     """A copy of an event's metadata; empty when it has none."""
-    if isinstance(event, Mapping):
-        metadata = event.get("metadata")
-    else:
-        metadata = getattr(event, "metadata", None)
+    metadata = field_of(event, "metadata")
     return dict(metadata) if isinstance(metadata, Mapping) else {}

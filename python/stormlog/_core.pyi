@@ -335,12 +335,15 @@ class EventRows:
 def rows_from_records(records: Sequence[Mapping[str, Any]]) -> EventRows:
     """Store records in columns. The records must be valid."""
 
+# A session: its summary, its events, the files from which it was read, and its damage.
+_LoadedSession: TypeAlias = tuple[dict[str, Any], EventRows, list[str], list[_Damage]]
+
 def load_sessions(
     path: _Path,
     permissive_legacy: bool,
     events_key: str | None,
     skip_damaged: bool,
-) -> tuple[list[tuple[dict[str, Any], EventRows, list[str], list[_Damage]]], list[_Damage]]:
+) -> tuple[list[_LoadedSession], list[_Damage]]:
     """Load every session of an artifact as (summary, events, sources, damage). Also returns all
     damage of the artifact. Sources are the files from which a session was read."""
 
@@ -400,7 +403,7 @@ def gpu_fragmentation(gpu: dict[str, Any]) -> dict[str, Any]:
 def gather_artifacts(
     paths: list[_Path], session_id: str | None
 ) -> tuple[
-    list[tuple[tuple[dict[str, Any], EventRows, list[str], list[_Damage]], list[str]]],
+    list[tuple[_LoadedSession, list[str]]],
     int | None,
     list[str],
     list[str],

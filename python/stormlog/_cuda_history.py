@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 from ._torch import require_torch
@@ -41,12 +40,7 @@ class Turn:
     def __enter__(self) -> None:
         self._lock.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._lock.release()
 
 

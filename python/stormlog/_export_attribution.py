@@ -9,16 +9,23 @@ from typing import Any, NamedTuple
 
 from . import _core
 from ._export_values import number, text
+from ._snapshot_files import (
+    ALLOCATION_ATTRIBUTION_FILENAME,
+    DEBUG_METADATA_FILENAME,
+    TENSOR_ATTRIBUTION_FILENAME,
+    TRACE_HTML_ANNOTATED_FILENAME,
+    TRACE_HTML_FILENAME,
+)
 
 MOST_ROWS = 200
 _MOST_NAMES = 3
-_PAGES = (
-    "cuda_allocator_state_history_annotated.html",
-    "cuda_allocator_state_history.html",
+_PAGES = (TRACE_HTML_ANNOTATED_FILENAME, TRACE_HTML_FILENAME)
+FILES = (
+    *_PAGES,
+    TENSOR_ATTRIBUTION_FILENAME,
+    ALLOCATION_ATTRIBUTION_FILENAME,
+    DEBUG_METADATA_FILENAME,
 )
-_TENSORS = "cuda_tensor_attribution.json"
-_METADATA = "cuda_native_debug_metadata.json"
-FILES = (*_PAGES, _TENSORS, "cuda_allocation_attribution.json", _METADATA)
 
 COLUMNS = ("name", "storage_ptr", "tensor_count", "total_size_bytes", "shape", "dtype")
 
@@ -59,11 +66,11 @@ def attribution_of(bundle: Path) -> Attribution | None:
     files = [name for name in FILES if _is_plain_file(bundle / name)]
     if not files:
         return None
-    tensors = _core.sendable_document(bundle / _TENSORS)
+    tensors = _core.sendable_document(bundle / TENSOR_ATTRIBUTION_FILENAME)
     storages = tensors.get("attributed_storage_pointers") if isinstance(tensors, Mapping) else None
     known = [one for one in storages if isinstance(one, Mapping)] if isinstance(storages, list) else []
     rows = sorted(map(_row, known), key=lambda row: -row[3])
-    metadata = _core.sendable_document(bundle / _METADATA)
+    metadata = _core.sendable_document(bundle / DEBUG_METADATA_FILENAME)
     recorded = metadata.get("history_recorded") if isinstance(metadata, Mapping) else None
     return Attribution(
         files=files,

@@ -50,7 +50,12 @@ _STATISTICS = {
     "final_retained_files": "sink_retained_files",
     "final_retained_bytes": "sink_retained_bytes",
 }
-_STATISTIC_TEXTS = ("backend", "collector_health_status", "collector_last_error")
+_STATISTIC_TEXTS = (
+    "session_status",
+    "backend",
+    "collector_health_status",
+    "collector_last_error",
+)
 _DIAGNOSIS = (
     "allocated_bytes",
     "reserved_bytes",
@@ -60,28 +65,29 @@ _DIAGNOSIS = (
     "fragmentation_ratio",
     "num_ooms",
 )
-_ALERT_COLUMNS = (
-    "timestamp_s",
-    "event_type",
-    "context",
-    "memory_allocated_bytes",
-    "memory_reserved_bytes",
-    "memory_change_bytes",
-    "job_id",
-    "rank",
-)
-_TIMELINE_COLUMNS = (
-    "sample_index",
-    "elapsed_seconds",
-    "event_type",
-    "memory_allocated_bytes",
-    "memory_reserved_bytes",
-    "memory_change_bytes",
-    "device_used_bytes",
-    "utilization_percent",
-    "context",
-    "rank",
-)
+# The columns of the tables, each with the attribute of a moment that it shows.
+_ALERT_COLUMNS = {
+    "timestamp_s": "time_s",
+    "event_type": "event_type",
+    "context": "context",
+    "memory_allocated_bytes": "allocated",
+    "memory_reserved_bytes": "reserved",
+    "memory_change_bytes": "change",
+    "job_id": "job_id",
+    "rank": "rank",
+}
+_TIMELINE_COLUMNS = {
+    "sample_index": "place",
+    "elapsed_seconds": "time_s",
+    "event_type": "event_type",
+    "memory_allocated_bytes": "allocated",
+    "memory_reserved_bytes": "reserved",
+    "memory_change_bytes": "change",
+    "device_used_bytes": "used",
+    "utilization_percent": "utilization_percent",
+    "context": "context",
+    "rank": "rank",
+}
 _MOST_FLAGS = 32
 _MOST_SUGGESTIONS = 250
 
@@ -191,18 +197,11 @@ def tracking(
     drawn = [moment for moment in moments if moment.device_id == device]
     points = points_of(drawn)
     for key, name in _STATISTICS.items():
-        value = number(stats.get(key))
-        if value is not None:
-            content.summary[f"stormlog_{name}"] = value
+        _add(content.summary, name, number(stats.get(key)))
     content.summary["stormlog_chart_point_count"] = len(points)
     content.summary |= content.identity
-    status = text(stats.get("session_status"))
-    if status:
-        content.summary["stormlog_session_status"] = status
     for key in _STATISTIC_TEXTS:
-        known = text(stats.get(key))
-        if known:
-            content.summary[f"stormlog_{key}"] = known
+        _add(content.summary, key, text(stats.get(key)))
     if output_path is not None:
         content.summary["stormlog_output_file"] = text(Path(output_path).name) or "output"
     start_s = points[0].time_s if points else 0.0
@@ -239,24 +238,19 @@ def diagnosis(
     content = _begun(config, command_name, session if isinstance(session, Mapping) else {})
     summary = content.summary
     for key in _DIAGNOSIS:
-        value = number(found.get(key))
-        if value is not None:
-            summary[f"stormlog_{key}"] = value
+        _add(summary, key, number(found.get(key)))
     flags = found.get("risk_flags")
     for name, flag in list(flags.items())[:_MOST_FLAGS] if isinstance(flags, Mapping) else ():
-        if isinstance(flag, bool) and re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
-            summary[f"stormlog_risk_{name}"] = flag
-    _add_flag(summary, "stormlog_risk_detected", manifest.get("risk_detected"))
-    exit_code = number(manifest.get("exit_code"))
-    if exit_code is not None:
-        summary["stormlog_exit_code"] = exit_code
+        if re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
+            _add(summary, f"risk_{name}", _flag(flag))
+    _add(summary, "risk_detected", _flag(manifest.get("risk_detected")))
+    _add(summary, "exit_code", number(manifest.get("exit_code")))
     summary |= content.identity
     summary["stormlog_artifact_dir"] = text(bundle.resolve().name) or "bundle"
-    _add_flag(summary, "stormlog_native_history_enabled", manifest.get("native_history_enabled"))
+    _add(summary, "native_history_enabled", _flag(manifest.get("native_history_enabled")))
     verdict = _document(bundle, "report.json").get("verdict")
-    headline = text(verdict.get("headline")) if isinstance(verdict, Mapping) else None
-    if headline:
-        summary["stormlog_verdict"] = headline
+    if isinstance(verdict, Mapping):
+        _add(summary, "verdict", text(verdict.get("headline")))
     suggestions = found.get("suggestions")
     if config.log_tables and isinstance(suggestions, list) and suggestions:
         known = [text(one) for one in suggestions[:_MOST_SUGGESTIONS]]
@@ -281,9 +275,7 @@ def _begun(config: Config, command_name: str, session: Mapping[str, Any]) -> Con
         ("job_id", "job_id"),
     ):
         is_number = key in ("rank", "local_rank", "world_size")
-        value = number(session.get(key)) if is_number else text(session.get(key))
-        if value is not None:
-            identity[f"stormlog_{name}"] = value
+        _add(identity, name, number(session.get(key)) if is_number else text(session.get(key)))
     session_id = safe_name(session.get("session_id"), "session")
     known = session_id if "stormlog_session_id" in identity else ""
     return Content(
@@ -316,37 +308,15 @@ def _add_tables(
     content: Content, alerts: list[Moment], points: list[Moment], start_s: float
 ) -> None:
     if alerts:
-        rows = [
-            [
-                alert.time_s,
-                alert.event_type,
-                alert.context,
-                alert.allocated,
-                alert.reserved,
-                alert.change,
-                alert.job_id,
-                alert.rank,
-            ]
-            for alert in alerts
-        ]
-        content.tables.append(Table("stormlog_alerts", _ALERT_COLUMNS, rows))
+        content.tables.append(_table("stormlog_alerts", _ALERT_COLUMNS, alerts))
     if points:
-        rows = [
-            [
-                point.place,
-                point.time_s - start_s,
-                point.event_type,
-                point.allocated,
-                point.reserved,
-                point.change,
-                point.used,
-                point.utilization_percent,
-                point.context,
-                point.rank,
-            ]
-            for point in points
-        ]
-        content.tables.append(Table(TIMELINE, _TIMELINE_COLUMNS, rows))
+        points = [point._replace(time_s=point.time_s - start_s) for point in points]
+        content.tables.append(_table(TIMELINE, _TIMELINE_COLUMNS, points))
+
+
+def _table(name: str, columns: Mapping[str, str], moments: list[Moment]) -> Table:
+    rows = [[getattr(moment, cell) for cell in columns.values()] for moment in moments]
+    return Table(name, list(columns), rows)
 
 
 def _add_attribution(content: Content, bundle: Path, copies: Path) -> None:
@@ -363,7 +333,7 @@ def _add_attribution(content: Content, bundle: Path, copies: Path) -> None:
     if attribution.html_file:
         content.summary["stormlog_attribution_html_file"] = attribution.html_file
     content.summary["stormlog_tensor_attribution_rows"] = attribution.storages
-    _add_flag(content.summary, "stormlog_attribution_history_recorded", attribution.history_recorded)
+    _add(content.summary, "attribution_history_recorded", attribution.history_recorded)
 
 
 def _add_upload(content: Content, upload: Upload) -> None:
@@ -388,6 +358,11 @@ def _document(bundle: Path, name: str) -> Mapping[str, Any]:
     return document if isinstance(document, Mapping) else {}
 
 
-def _add_flag(summary: dict[str, Scalar], name: str, value: Any) -> None:
-    if isinstance(value, bool):
-        summary[name] = value
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _add(values: dict[str, Scalar], name: str, value: Scalar | None) -> None:
+    """Add a value under the name with which it is logged, if it is known."""
+    if value is not None:
+        values[f"stormlog_{name}"] = value

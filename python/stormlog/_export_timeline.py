@@ -3,10 +3,11 @@ logged to W&B and MLflow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from . import _core
+from ._analysis_input import field_of
 from ._export_values import number, text
 
 MOST_POINTS = 250
@@ -57,24 +58,24 @@ def moments_of(events: Iterable[Any]) -> list[Moment]:
     may be events of a tracker, loaded events, or records (dictionaries)."""
     moments = []
     for place, event in enumerate(events):
-        time_ns = number(_field(event, "timestamp_ns"))
-        time_s = time_ns / 1e9 if time_ns is not None else number(_field(event, "timestamp"))
+        time_ns = number(field_of(event, "timestamp_ns"))
+        time_s = time_ns / 1e9 if time_ns is not None else number(field_of(event, "timestamp"))
         if time_s is None or not 0 <= time_s < _LAST_S:
             continue
         moments.append(
             Moment(
                 place=place,
                 time_s=float(time_s),
-                event_type=text(_field(event, "event_type")) or "unknown",
-                context=text(_field(event, "context")),
-                allocated=_bytes(_field(event, "allocator_allocated_bytes", "memory_allocated")),
-                reserved=_bytes(_field(event, "allocator_reserved_bytes", "memory_reserved")),
-                change=_bytes(_field(event, "allocator_change_bytes", "memory_change")),
-                used=_bytes(_field(event, "device_used_bytes", "device_used")),
-                total=_bytes(_field(event, "device_total_bytes", "device_total")),
-                device_id=_whole(_field(event, "device_id")),
-                job_id=text(_field(event, "job_id")),
-                rank=_whole(_field(event, "rank")),
+                event_type=text(field_of(event, "event_type")) or "unknown",
+                context=text(field_of(event, "context")),
+                allocated=_bytes(field_of(event, "allocator_allocated_bytes", "memory_allocated")),
+                reserved=_bytes(field_of(event, "allocator_reserved_bytes", "memory_reserved")),
+                change=_bytes(field_of(event, "allocator_change_bytes", "memory_change")),
+                used=_bytes(field_of(event, "device_used_bytes", "device_used")),
+                total=_bytes(field_of(event, "device_total_bytes", "device_total")),
+                device_id=_whole(field_of(event, "device_id")),
+                job_id=text(field_of(event, "job_id")),
+                rank=_whole(field_of(event, "rank")),
             )
         )
     return sorted(moments, key=lambda moment: moment.time_s)
@@ -146,16 +147,6 @@ def page_of(moments: list[Moment], session_id: str, title: str) -> str:
         ]
     )
     return _core.Drawing.of_rows(rows, "timeline", title).html(theme="system")
-
-
-def _field(event: Any, *names: str) -> Any:
-    """The value of the first of the given fields that is not None; None when the event has no such
-    field."""
-    for name in names:
-        value = event.get(name) if isinstance(event, Mapping) else getattr(event, name, None)
-        if value is not None:
-            return value
-    return None
 
 
 def _bytes(value: Any) -> int | None:

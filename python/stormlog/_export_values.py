@@ -28,7 +28,7 @@ def text(value: Any) -> str | None:
         return None
     hidden = _core.sendable_text(value[: 4 * _LONGEST_TEXT])
     plain = "".join(one if one.isprintable() else " " for one in hidden)
-    return plain[:_LONGEST_TEXT]
+    return plain[:_LONGEST_TEXT] or None
 
 
 def safe_name(value: Any, otherwise: str) -> str:

@@ -361,7 +361,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace(" ", "\\s")
+    return _inbox.escaped(text).replace(" ", "\\s")
 
 
 def _remove(path: str) -> None:

@@ -6,6 +6,11 @@ from __future__ import annotations
 import os
 
 
+def escaped(text: str) -> str:
+    """The text without line breaks, as a value in a report."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
 def leave(path: str, text: str) -> None:
     """Write a report under a temporary name and then rename it, so that a reader never sees a part
     of it.

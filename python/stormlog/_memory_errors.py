@@ -76,9 +76,9 @@ class _Reports:
         lines = [
             f"time_ns {time.time_ns()}",
             f"pid {os.getpid()}",
-            f"type {_escaped(kind.__name__)}",
-            f"module {_escaped(kind.__module__)}",
-            f"message {_escaped(str(error)[:_LONGEST_MESSAGE])}",
+            f"type {_inbox.escaped(kind.__name__)}",
+            f"module {_inbox.escaped(kind.__module__)}",
+            f"message {_inbox.escaped(str(error)[:_LONGEST_MESSAGE])}",
         ]
         name = f"survived-{os.getpid()}-{_MOST - self._left}"
         path = str(self._inbox / name)
@@ -86,9 +86,4 @@ class _Reports:
         _inbox.leave(path, "\n".join(lines) + "\n")
         with suppress(Exception):
             cause = json.dumps(_oom_cause.of_exception(error))
-            _inbox.leave(path, "\n".join([*lines, f"cause {_escaped(cause)}"]) + "\n")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-
+            _inbox.leave(path, "\n".join([*lines, f"cause {_inbox.escaped(cause)}"]) + "\n")

@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core, _oom_cause, _oom_hooks
 from ._tracking import RecordedTracker
@@ -19,8 +19,6 @@ from .oom_flight_recorder import (
     oom_reason,
 )
 
-ExceptionFacts = tuple[str, str, str]
-
 logger = logging.getLogger("stormlog.oom_flight_recorder")
 
 # What is known of a request for memory that failed: the numbers that PyTorch's observer reports,
@@ -28,9 +26,20 @@ logger = logging.getLogger("stormlog.oom_flight_recorder")
 _REQUEST = ("requested_bytes", "limit_bytes", "free_bytes", "cause")
 
 
-def _request_facts(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
-    known = {name: metadata[name] for name in _REQUEST if name in metadata} if metadata else {}
-    return known or None
+class Failure(NamedTuple):
+    """An out-of-memory error: what a bundle states about it, and the exception itself if it was
+    already raised."""
+
+    reason: str
+    # The name of the exception's class, the module of the class, and the text of the exception.
+    exception: tuple[str, str, str]
+    context: str | None
+    metadata: dict[str, Any] | None
+    error: BaseException | None = None
+
+
+def _request_facts(metadata: dict[str, Any]) -> dict[str, Any] | None:
+    return {name: metadata[name] for name in _REQUEST if name in metadata} or None
 
 
 class BundlingTracker(RecordedTracker, ABC):
@@ -46,21 +55,11 @@ class BundlingTracker(RecordedTracker, ABC):
     _announces_bundles = True
     _oom_flight_recorder: OOMFlightRecorder
 
-    def _set_up_bundles(
-        self, *, enabled: bool, dump_dir: str, buffer_size: int, max_dumps: int, max_total_mb: int
-    ) -> int | None:
+    def _set_up_bundles(self, config: OOMFlightRecorderConfig) -> int | None:
         """Set up the writing of bundles. Returns the number of events that the recorder must keep
         for a bundle; None when no bundles are written."""
-        self._oom_flight_recorder = OOMFlightRecorder(
-            OOMFlightRecorderConfig(
-                enabled=enabled,
-                dump_dir=dump_dir,
-                buffer_size=buffer_size,
-                max_dumps=max_dumps,
-                max_total_mb=max_total_mb,
-            )
-        )
-        return max(1, buffer_size) if enabled else None
+        self._oom_flight_recorder = OOMFlightRecorder(config)
+        return max(1, config.buffer_size) if config.enabled else None
 
     @property
     def oom_buffer_size(self) -> int:
@@ -90,7 +89,7 @@ class BundlingTracker(RecordedTracker, ABC):
         if reason is None or not self._oom_flight_recorder.config.enabled:
             return None
         _oom_hooks.note_handled(exc)
-        return self._bundle(reason, exception_facts(exc), context, metadata, exc)
+        return self._bundle(Failure(reason, exception_facts(exc), context, metadata, exc))
 
     @contextmanager
     def capture_oom(
@@ -119,18 +118,12 @@ class BundlingTracker(RecordedTracker, ABC):
         """Whether operations that name no device use the device of this tracker."""
         return True
 
-    def _bundle(
-        self,
-        reason: str,
-        exception: ExceptionFacts,
-        context: str | None,
-        metadata: dict[str, Any] | None,
-        error: BaseException | None = None,
-    ) -> str:
+    def _bundle(self, failure: Failure) -> str:
         core = self._owner.core
-        if error is not None:
-            metadata = {**(metadata or {}), **self._facts_of(error)}
-        events = core.record_oom(reason, _request_facts(metadata))
+        metadata = failure.metadata or {}
+        if failure.error is not None:
+            metadata = {**metadata, **self._facts_of(failure.error)}
+        events = core.record_oom(failure.reason, _request_facts(metadata))
         session = self.get_session_summary()
         sample = self.collector.sample_with_diagnostics().sample
         custom: dict[str, Any] = {
@@ -140,16 +133,16 @@ class BundlingTracker(RecordedTracker, ABC):
             "sampling_interval_s": self.sampling_interval,
             "session_id": None if session is None else session.session_id,
             **self.distributed_identity,
-            **(metadata or {}),
+            **metadata,
         }
         for name in ("allocated", "reserved", "used", "free", "total"):
             custom[f"sample_{name}_bytes"] = getattr(sample, f"{name}_bytes", None)
         custom["sample_device_id"] = getattr(sample, "device_id", None)
         path = self._oom_flight_recorder.dump_events(
             events,
-            reason=reason,
-            exception=exception,
-            context=context,
+            reason=failure.reason,
+            exception=failure.exception,
+            context=failure.context,
             backend=self.backend,
             metadata=custom,
             session_summary=session,
@@ -157,9 +150,9 @@ class BundlingTracker(RecordedTracker, ABC):
         self.last_oom_dump_path = path
         if self._announces_bundles:
             announce(path)
-        self._complete_bundle(path)
         # The process may end before the next regular flush, so the events are flushed now.
         core.flush(0.5)
+        self._complete_bundle(path)
         return path
 
     def _facts_of(self, error: BaseException) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -52,12 +52,7 @@ _lock = threading.Lock()
 def of_allocation(device: str) -> dict[str, Any]:
     """The cause of a failed allocation on a device (such as "cuda:0"). Must be called on the
     allocating thread."""
-    cause = _place(_calls_of_thread())
-    try:
-        cause.update(_held_on_device(device, None))
-    except Exception as error:
-        cause["cut_short"] = f"the search failed: {type(error).__name__}"
-    return cause
+    return _cause(_calls_of_thread(), lambda: _held_on_device(device, None))
 
 
 def of_exception(error: BaseException, device: str | None = None) -> dict[str, Any]:
@@ -65,10 +60,20 @@ def of_exception(error: BaseException, device: str | None = None) -> dict[str, A
     ``device``, of host memory. Called on the thread that raised the error, or when the error ends
     the process."""
     trace = error.__traceback__
-    cause = _place(_calls_of_exception(trace))
+    calls = _calls_of_exception(trace)
+    if device is None:
+        return _cause(calls, lambda: _held_on_host(trace))
+    return _cause(calls, lambda: _held_on_device(device, trace))
+
+
+def _cause(calls: list[_Call], search: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The place of the error, and what ``search`` finds about the memory."""
+    cause = _place(calls)
     try:
-        held = _held_on_host(trace) if device is None else _held_on_device(device, trace)
-        cause.update(held)
+        if _may_search():
+            cause.update(search())
+        else:
+            cause["cut_short"] = "the program has run out of memory several times"
     except Exception as failure:
         cause["cut_short"] = f"the search failed: {type(failure).__name__}"
     return cause
@@ -218,8 +223,6 @@ def _may_search() -> bool:
 
 def _held_on_device(device: str, trace: TracebackType | None) -> dict[str, Any]:
     allocated = _allocated_bytes(device)
-    if not _may_search():
-        return {"cut_short": "the program has run out of memory several times"}
 
     def enough(storages: Iterable[Any]) -> bool:
         named = sum(_block(one.bytes) for one in storages if one.device == device)
@@ -266,8 +269,6 @@ def _largest(held: list[_holders.Holder], group: _holders.Group) -> str | None:
 
 
 def _held_on_host(trace: TracebackType | None) -> dict[str, Any]:
-    if not _may_search():
-        return {"cut_short": "the program has run out of memory several times"}
     survey = _holders.survey(
         time.monotonic() + _SEARCH_S, counts_host=True, libraries=False, traceback=trace
     )

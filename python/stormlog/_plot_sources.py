@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import _core
-from ._analysis_input import rows_of
+from ._analysis_input import field_of, rows_of
 from ._events import TelemetryEvents
 
 _NANOSECONDS = 1_000_000_000
@@ -127,9 +127,9 @@ def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
     memory after the measured call. The points are in order of time."""
     points = [_point(snapshot, "") for snapshot in snapshots]
     for result in results:
-        name = _field(result, "function_name", "name") or ""
+        name = field_of(result, "function_name", "name") or ""
         for moment in ("before", "after"):
-            snapshot = _field(result, f"memory_{moment}", moment)
+            snapshot = field_of(result, f"memory_{moment}", moment)
             if snapshot is not None and not isinstance(snapshot, (int, float)):
                 points.append(_point(snapshot, f"{name} ({moment})"))
     return sorted(points, key=itemgetter(0))
@@ -137,7 +137,7 @@ def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
 
 def _point(snapshot: Any, operation: str) -> Point:
     try:
-        # The attributes are read directly, without `_field`, because this is faster and there may
+        # The attributes are read directly, without `field_of`, because this is faster and there may
         # be hundreds of thousands of snapshots.
         return Point(
             int(snapshot.timestamp * _NANOSECONDS),
@@ -150,13 +150,13 @@ def _point(snapshot: Any, operation: str) -> Point:
 
 
 def _point_of_other_names(snapshot: Any, operation: str) -> Point:
-    allocated = int(_field(snapshot, "allocated_memory", "rss") or 0)
-    reserved = _field(snapshot, "reserved_memory")
+    allocated = int(field_of(snapshot, "allocated_memory", "rss") or 0)
+    reserved = field_of(snapshot, "reserved_memory")
     return Point(
-        int(float(_field(snapshot, "timestamp") or 0.0) * _NANOSECONDS),
+        int(float(field_of(snapshot, "timestamp") or 0.0) * _NANOSECONDS),
         allocated,
         allocated if reserved is None else int(reserved),
-        str(_field(snapshot, "operation") or operation),
+        str(field_of(snapshot, "operation") or operation),
     )
 
 
@@ -164,26 +164,23 @@ def calls_of(results: Iterable[Any]) -> list[Call]:
     """One call for each result of a profiler."""
     calls = []
     for result in results:
-        change = int(_field(result, "memory_diff") or 0)
-        allocated = _field(result, "memory_allocated")
-        freed = _field(result, "memory_freed")
+        change = int(result_field(result, "memory_diff") or 0)
+        allocated = result_field(result, "memory_allocated")
+        freed = result_field(result, "memory_freed")
         calls.append(
             Call(
-                str(_field(result, "function_name", "name") or "unknown"),
-                float(_field(result, "execution_time", "duration") or 0.0),
+                str(result_field(result, "function_name", "name") or "unknown"),
+                float(result_field(result, "execution_time", "duration") or 0.0),
                 max(change, 0) if allocated is None else int(allocated),
                 max(-change, 0) if freed is None else int(freed),
-                int(_field(result, "peak_memory_usage", "peak_rss") or 0),
+                int(result_field(result, "peak_memory_usage", "peak_rss") or 0),
             )
         )
     return calls
 
 
-def _field(entry: Any, *names: str) -> Any:
-    """The value of the first of these names that the entry has, as a key or an attribute, and that
-    is not None."""
-    for name in names:
-        value = entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
-        if value is not None:
-            return value
-    return None
+def result_field(result: Any, *names: str) -> Any:
+    """The value of the first of these names that a result has. Profilers define some of the values
+    as methods."""
+    value = field_of(result, *names)
+    return value() if callable(value) else value

@@ -35,17 +35,10 @@ TORCH_REMEDIATION = {
 _MOST_RECOMMENDATIONS = 10
 
 
-def gap_finding_to_dict(finding: GapFinding) -> dict[str, Any]:
+def finding_to_dict(finding: GapFinding | CollectiveAttributionResult) -> dict[str, Any]:
     """The finding as a dictionary, in the form in which reports contain it."""
     fields = asdict(finding)
     fields["phase_attribution"] = phase_attribution_to_payload(finding.phase_attribution)
-    return fields
-
-
-def collective_to_dict(result: CollectiveAttributionResult) -> dict[str, Any]:
-    """The attribution as a dictionary, in the form in which reports contain it."""
-    fields = asdict(result)
-    fields["phase_attribution"] = phase_attribution_to_payload(result.phase_attribution)
     return fields
 
 

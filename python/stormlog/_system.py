@@ -16,9 +16,6 @@ def system_info() -> dict[str, Any]:
     """Facts about the machine and Python, and about PyTorch if the program has imported it. Memory
     is in bytes. The facts contain no environment variable."""
     total, available, limit = _core.machine_memory()
-    used_percent = None
-    if total and available is not None:
-        used_percent = round((total - available) / total * 100, 1)
     torch = loaded_torch()
     info: dict[str, Any] = {
         "platform": platform.system(),
@@ -30,11 +27,18 @@ def system_info() -> dict[str, Any]:
         "cpu_count_logical": os.cpu_count(),
         "memory_total": total,
         "memory_available": available,
-        "memory_percent": used_percent,
+        "memory_percent": percent_used(total, available),
     }
     if limit is not None:
         info["memory_limit"] = limit
     return info
+
+
+def percent_used(total: int | None, available: int | None) -> float | None:
+    """The used share of the machine's memory in percent; None where it cannot be read."""
+    if not total or available is None:
+        return None
+    return round((total - available) / total * 100, 1)
 
 
 def _torch_info(torch: Any) -> dict[str, Any]:

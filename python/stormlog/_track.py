@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from ._torch import loaded_torch
-from .device_collectors import CallableCollector, DeviceMemoryCollector
+from .device_collectors import (
+    CallableCollector,
+    DeviceMemoryCollector,
+    detect_torch_runtime_backend,
+)
 from .errors import MissingFrameworkError, NoAcceleratorError
 from .telemetry import resolve_distributed_identity
 
@@ -90,10 +94,4 @@ def rank_directory(root: Path, identity: Mapping[str, Any]) -> Path:
 def _torch_has_device() -> bool:
     # A program that has not imported PyTorch by now does not use it; importing it to check would
     # take seconds.
-    torch: Any = loaded_torch()
-    if torch is None:
-        return False
-    if torch.cuda.is_available():
-        return True
-    mps = getattr(torch.backends, "mps", None)
-    return mps is not None and bool(mps.is_available())
+    return loaded_torch() is not None and detect_torch_runtime_backend() != "cpu"

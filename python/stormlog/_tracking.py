@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _fork
@@ -27,6 +28,8 @@ from .session import SESSION_STATUS_COMPLETED, SESSION_STATUS_INTERRUPTED, Sessi
 from .telemetry import resolve_distributed_identity
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ._alerts import AlertProcess
     from .telemetry_sink import TelemetrySinkConfig
 
@@ -154,6 +157,30 @@ def _after_fork_in_child() -> None:
 
 def _log(text: str) -> None:
     logger.warning("%s", text)
+
+
+@dataclass
+class RecordedEvent:
+    """The fields of an event of a tracker; its class adds the field ``backend``."""
+
+    timestamp: float
+    event_type: str
+    memory_allocated: int
+    memory_reserved: int
+    memory_change: int
+    device_id: int
+    session_id: str | None = None
+    context: str | None = None
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    metadata: dict[str, Any] | None = None
+    active_memory: int | None = None
+    inactive_memory: int | None = None
+    device_used: int | None = None
+    device_free: int | None = None
+    device_total: int | None = None
 
 
 class RecordedTracker:
@@ -285,6 +312,13 @@ class RecordedTracker:
         """A context manager: the phase lasts as long as its ``with`` block."""
         return _Phase(lambda: self.enter_phase(name, metadata=metadata))
 
+    def __enter__(self) -> Self:
+        self.start_tracking()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop_tracking()
+
     def _add_event(
         self,
         event_type: str,
@@ -299,6 +333,13 @@ def _alerts_to(url: str, sink_dir: os.PathLike[str] | None) -> AlertProcess:
     from ._alerts import AlertProcess
 
     return AlertProcess(url, sink_dir)
+
+
+def given_identity(
+    job_id: str | None, rank: int | None, local_rank: int | None, world_size: int | None
+) -> dict[str, Any]:
+    """The identity that the program has given to a tracker; None where it has given nothing."""
+    return {"job_id": job_id, "rank": rank, "local_rank": local_rank, "world_size": world_size}
 
 
 def check_limits(sampling_interval: float, max_events: int) -> None:

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._compat.legacy_names import legacy_names
-from ._reports import (
-    TORCH_REMEDIATION,
-    collective_to_dict,
-    gap_finding_to_dict,
-    recommendations,
-)
+from ._reports import TORCH_REMEDIATION, finding_to_dict, recommendations
 from .collective_attribution import (
     CollectiveAttributionResult,
     attribute_collective_memory,
@@ -151,8 +146,8 @@ class MemoryAnalyzer:
             resolver = PhaseReplayIndex.from_events(events)
             gaps = self.analyze_memory_gaps(events, phase_resolver=resolver)
             collectives = self.analyze_collective_attribution(events, phase_resolver=resolver)
-            report["gap_analysis"] = [gap_finding_to_dict(gap) for gap in gaps]
-            report["collective_attribution"] = [collective_to_dict(one) for one in collectives]
+            report["gap_analysis"] = [finding_to_dict(gap) for gap in gaps]
+            report["collective_attribution"] = [finding_to_dict(one) for one in collectives]
             if len({event.rank for event in events}) >= 2:
                 report["cross_rank_analysis"] = self.analyze_cross_rank_timeline(
                     events, phase_resolver=resolver

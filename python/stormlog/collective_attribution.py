@@ -20,14 +20,6 @@ __all__ = [
     "resolve_collective_attribution_config",
 ]
 
-_WHOLE = {
-    "min_samples_per_rank",
-    "min_gap_bytes",
-    "marker_window_ns",
-    "interval_padding_ns",
-    "synchrony_window_ns",
-}
-
 
 @dataclass
 class CollectiveAttributionConfig:
@@ -78,12 +70,13 @@ def resolve_collective_attribution_config(
 ) -> CollectiveAttributionConfig:
     """The thresholds of a preset; ``overrides`` replaces some of them."""
     name, limits = _core.collective_preset((preset or "").strip())
-    names = _core.collective_fields_in_order()
-    values: dict[str, Any] = {
-        name: int(limit) if name in _WHOLE else limit
-        for name, limit in zip(names, limits, strict=True)
+    defaults = CollectiveAttributionConfig()
+    # Each limit gets the type of its default: the core returns all of them as floats.
+    values = {
+        field_name: type(getattr(defaults, field_name))(limit)
+        for field_name, limit in zip(_core.collective_fields_in_order(), limits, strict=True)
     }
-    config = CollectiveAttributionConfig(name, **values)
+    config = replace(defaults, preset=name, **values)
     if overrides:
         _core.check_collective_fields([str(name) for name in overrides])
         config = replace(config, **overrides)

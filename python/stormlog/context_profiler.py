@@ -246,5 +246,4 @@ def profile_model_training(
                 move = getattr(inputs, "to", None)
                 with profiler.profile_context(f"batch_{step}"):
                     model(move(profiler.device) if move is not None else inputs)
-    summary = profiler.get_summary()
-    return summary
+    return profiler.get_summary()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._compat.legacy_names import legacy_names
 from ._frameworks.sizes import read_process_sizes
 from ._repeating import Repeating
-from ._tracking import RecordedTracker
+from ._tracking import RecordedEvent, RecordedTracker, given_identity
 from .errors import RecorderError
 
 if TYPE_CHECKING:
@@ -29,27 +29,9 @@ __all__ = [
 
 
 @dataclass
-class TrackingEvent:
+class TrackingEvent(RecordedEvent):
     """One event of a tracker."""
 
-    timestamp: float
-    event_type: str
-    memory_allocated: int
-    memory_reserved: int
-    memory_change: int
-    device_id: int
-    session_id: str | None = None
-    context: str | None = None
-    job_id: str | None = None
-    rank: int = 0
-    local_rank: int = 0
-    world_size: int = 1
-    metadata: dict[str, Any] | None = None
-    active_memory: int | None = None
-    inactive_memory: int | None = None
-    device_used: int | None = None
-    device_free: int | None = None
-    device_total: int | None = None
     backend: str = "cpu"
 
 
@@ -210,12 +192,7 @@ class CPUMemoryTracker(RecordedTracker):
             sampling_interval=sampling_interval,
             max_events=max_events,
             enable_alerts=enable_alerts,
-            identity={
-                "job_id": job_id,
-                "rank": rank,
-                "local_rank": local_rank,
-                "world_size": world_size,
-            },
+            identity=given_identity(job_id, rank, local_rank, world_size),
             telemetry_sink_config=telemetry_sink_config,
             alert=alert,
         )
@@ -244,13 +221,6 @@ class CPUMemoryTracker(RecordedTracker):
         filename = os.path.join(directory, f"cpu_tracker_{stamp}.{format}")
         self.export_events(filename, format=format)
         return filename
-
-    def __enter__(self) -> CPUMemoryTracker:
-        self.start_tracking()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop_tracking()
 
 
 if not TYPE_CHECKING:

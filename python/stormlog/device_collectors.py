@@ -69,6 +69,10 @@ class DeviceMemorySampleResult:
         """Whether there is no sample at all."""
         return self.core_error is not None
 
+    @staticmethod
+    def _failed(error: Exception) -> DeviceMemorySampleResult:
+        return DeviceMemorySampleResult(None, (), {"core_metrics": str(error)}, str(error))
+
 
 class DeviceMemoryCollector(ABC):
     """A source of the memory counters of a device. Derive a class from it for a source of your
@@ -93,11 +97,29 @@ class DeviceMemoryCollector(ABC):
         try:
             return DeviceMemorySampleResult(self.sample())
         except Exception as error:
-            return _core_failure(error)
+            return DeviceMemorySampleResult._failed(error)
+
+    def _sample_or_raise(self) -> DeviceMemorySample:
+        """For subclasses that define ``sample_with_diagnostics``: the sample in its result."""
+        result = self.sample_with_diagnostics()
+        if result.sample is None:
+            raise NoAcceleratorError(result.core_error or "the device cannot be read")
+        return result.sample
 
     @abstractmethod
     def capabilities(self) -> dict[str, Any]:
         """The name of the source and which counters it supports, as written into recordings."""
+
+    def _capabilities(self, source: str, *, supports_total: bool = True) -> dict[str, Any]:
+        """``supports_total`` says whether the collector reads the total and the free memory of the
+        device."""
+        return {
+            "backend": self.name(),
+            "supports_device_total": supports_total,
+            "supports_device_free": supports_total,
+            "sampling_source": source,
+            "telemetry_collector": self.telemetry_collector,
+        }
 
 
 class CudaDeviceCollector(DeviceMemoryCollector):
@@ -120,10 +142,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
 
     def sample(self) -> DeviceMemorySample:
         """The counters now."""
-        result = self.sample_with_diagnostics()
-        if result.sample is None:
-            raise NoAcceleratorError(result.core_error or "the device cannot be read")
-        return result.sample
+        return self._sample_or_raise()
 
     def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
         """Read the counters, with the list of missing ones."""
@@ -132,7 +151,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
             allocated = int(cuda.memory_allocated(self.device))
             reserved = int(cuda.memory_reserved(self.device))
         except Exception as error:
-            return _core_failure(error)
+            return DeviceMemorySampleResult._failed(error)
         errors: dict[str, str] = {}
         used: int = max(allocated, reserved)
         free: int | None = None
@@ -160,7 +179,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
 
     def capabilities(self) -> dict[str, Any]:
         """The name of the source and which counters it supports, as written into recordings."""
-        return _capabilities(self, "torch.cuda.memory_allocated/reserved")
+        return self._capabilities("torch.cuda.memory_allocated/reserved")
 
     def torch_functions(self) -> dict[str, Any] | None:
         """PyTorch's functions, and facts about the device, with which the recorder reads the same
@@ -212,7 +231,7 @@ class ROCmDeviceCollector(CudaDeviceCollector):
 
     def capabilities(self) -> dict[str, Any]:
         """The name of the source and which counters it supports, as written into recordings."""
-        return _capabilities(self, "torch.cuda.memory_* (HIP runtime)")
+        return self._capabilities("torch.cuda.memory_* (HIP runtime)")
 
 
 class MPSDeviceCollector(DeviceMemoryCollector):
@@ -235,10 +254,7 @@ class MPSDeviceCollector(DeviceMemoryCollector):
 
     def sample(self) -> DeviceMemorySample:
         """The counters now."""
-        result = self.sample_with_diagnostics()
-        if result.sample is None:
-            raise NoAcceleratorError(result.core_error or "the device cannot be read")
-        return result.sample
+        return self._sample_or_raise()
 
     def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
         """Read the counters, with the list of missing ones."""
@@ -247,7 +263,7 @@ class MPSDeviceCollector(DeviceMemoryCollector):
             allocated = int(mps.current_allocated_memory())
             reserved = int(mps.driver_allocated_memory())
         except Exception as error:
-            return _core_failure(error)
+            return DeviceMemorySampleResult._failed(error)
         used = max(allocated, reserved)
         errors: dict[str, str] = {}
         total: int | None = None
@@ -263,11 +279,7 @@ class MPSDeviceCollector(DeviceMemoryCollector):
         """The name of the source and which counters it supports, as written into recordings."""
         source = "torch.mps.current_allocated_memory/driver_allocated_memory"
         total = callable(getattr(getattr(require_torch(), "mps", None), "recommended_max_memory", None))
-        return {
-            **_capabilities(self, source),
-            "supports_device_total": total,
-            "supports_device_free": total,
-        }
+        return self._capabilities(source, supports_total=total)
 
 
 class CallableCollector(DeviceMemoryCollector):
@@ -315,7 +327,7 @@ class CallableCollector(DeviceMemoryCollector):
 
     def capabilities(self) -> dict[str, Any]:
         """The name of the source and which counters it supports, as written into recordings."""
-        return _capabilities(self, f"python:{self._name}")
+        return self._capabilities(f"python:{self._name}")
 
 
 def build_device_memory_collector(device: Device = None) -> DeviceMemoryCollector:
@@ -361,20 +373,6 @@ def _resolve_device(device: Device) -> torch.device:
     elif resolved.index >= torch.cuda.device_count():
         raise InvalidValueError(f"Device {resolved} is not available")
     return resolved
-
-
-def _capabilities(collector: DeviceMemoryCollector, source: str) -> dict[str, Any]:
-    return {
-        "backend": collector.name(),
-        "supports_device_total": True,
-        "supports_device_free": True,
-        "sampling_source": source,
-        "telemetry_collector": collector.telemetry_collector,
-    }
-
-
-def _core_failure(error: Exception) -> DeviceMemorySampleResult:
-    return DeviceMemorySampleResult(None, (), {"core_metrics": str(error)}, str(error))
 
 
 def _is_rocm(torch: Any) -> bool:

@@ -7,6 +7,8 @@ diagnose the program that calls them, with PyTorch's own counters when it uses a
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +17,7 @@ from ._frameworks import diagnose as shared
 from ._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from ._compat.legacy_names import legacy_names
 from ._system import system_info
-from ._temporary import temporary_folder
 from ._torch import loaded_torch
-from ._window import stay
 from .cpu_profiler import CPUMemoryTracker
 from .cuda_native_debug import (
     DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
@@ -62,23 +62,24 @@ def run_timeline_capture(
 ) -> dict[str, list[float]]:
     """Record for a number of seconds. Returns lists of times, allocated bytes and reserved bytes,
     with one entry per ``interval`` (in seconds); with 0 seconds the lists are empty."""
-    if duration_seconds <= 0:
-        return {"timestamps": [], "allocated": [], "reserved": []}
-    tracker = _tracker(device, interval, None)
-    tracker.start_tracking()
-    try:
-        stay(tracker, duration_seconds)
-    finally:
-        tracker.stop_tracking()
-    return tracker.get_memory_timeline(interval)
+    return shared.timeline(
+        partial(_tracker, device),
+        duration_seconds,
+        interval,
+        lambda tracker: tracker.get_memory_timeline(interval),
+    )
 
 
 def build_diagnostic_summary(device: int | None = None) -> tuple[dict[str, Any], bool]:
     """A summary of the current memory use (unknown values are ``None``), and whether there is a
     memory risk."""
-    with temporary_folder() as folder:
-        _, _, summary, is_risk = _diagnose(str(folder / "now"), device, 0, 0.1, "")
-    return summary, is_risk
+    return shared.summary(
+        "torch",
+        partial(_tracker, device),
+        collect_environment(device),
+        device=device,
+        count_ooms=partial(_count_ooms, device),
+    )
 
 
 def run_diagnose(
@@ -98,18 +99,25 @@ def run_diagnose(
     ``native_history`` PyTorch records what its CUDA allocator does meanwhile, and the bundle has a
     snapshot of that allocator.
     """
-    if native_history and native_history_max_entries <= 0:
-        raise InvalidValueError("native_history_max_entries must be > 0")
-    if not native_history:
-        directory, code, _, _ = _diagnose(output, device, duration, interval, command_line)
-        return directory, code
-
-    def capture(folder: Path) -> list[str]:
-        return capture_cuda_snapshot_artifacts(folder, device=device, history_recorded=True)
-
-    with cuda_memory_history(device, native_history_max_entries):
-        directory, code, _, _ = _diagnose(
-            output, device, duration, interval, command_line, capture
+    capture: Callable[[Path], list[str]] | None = None
+    history: AbstractContextManager[None] = nullcontext()
+    if native_history:
+        if native_history_max_entries <= 0:
+            raise InvalidValueError("native_history_max_entries must be > 0")
+        capture = partial(capture_cuda_snapshot_artifacts, device=device, history_recorded=True)
+        history = cuda_memory_history(device, native_history_max_entries)
+    with history:
+        directory, code, _, _ = shared.diagnose(
+            "torch",
+            partial(_tracker, device),
+            collect_environment(device),
+            output,
+            duration,
+            interval,
+            command_line,
+            device=device,
+            count_ooms=partial(_count_ooms, device),
+            capture=capture,
         )
     return directory, code
 
@@ -127,32 +135,8 @@ def _tracker(
     return _HostTracker(sampling_interval=interval, telemetry_sink_config=sink)
 
 
-def _diagnose(
-    output: str | None,
-    device: int | None,
-    duration: float,
-    interval: float,
-    command_line: str,
-    capture: Callable[[Path], list[str]] | None = None,
-) -> tuple[Path, int, dict[str, Any], bool]:
-    def make(interval: float, sink: TelemetrySinkConfig | None) -> CPUMemoryTracker | MemoryTracker:
-        return _tracker(device, interval, sink)
-
-    def count_ooms() -> int:
-        return int(collect_environment(device)["gpu"].get("memory_stats", {}).get("num_ooms", 0))
-
-    return shared.diagnose(
-        "torch",
-        make,
-        collect_environment(device),
-        output,
-        duration,
-        interval,
-        command_line,
-        device=device,
-        count_ooms=count_ooms,
-        capture=capture,
-    )
+def _count_ooms(device: int | None) -> int:
+    return int(collect_environment(device)["gpu"].get("memory_stats", {}).get("num_ooms", 0))
 
 
 if not TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from .entrypoint import main as stormlog
@@ -12,8 +13,4 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``stormlog query`` with the arguments ``argv``, by default those of the process, and
     return its exit code."""
-    if argv is None:
-        import sys
-
-        argv = sys.argv[1:]
-    return stormlog(["query", *argv])
+    return stormlog(["query", *(sys.argv[1:] if argv is None else argv)])

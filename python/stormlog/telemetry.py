@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableSequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,35 +50,6 @@ SCHEMA_VERSION_LATEST = SCHEMA_VERSION_V3
 UNKNOWN_PID = -1
 UNKNOWN_HOST = "unknown"
 
-REQUIRED_V2_FIELDS = (
-    "schema_version",
-    "timestamp_ns",
-    "event_type",
-    "collector",
-    "sampling_interval_ms",
-    "pid",
-    "host",
-    "device_id",
-    "allocator_allocated_bytes",
-    "allocator_reserved_bytes",
-    "allocator_active_bytes",
-    "allocator_inactive_bytes",
-    "allocator_change_bytes",
-    "device_used_bytes",
-    "device_free_bytes",
-    "device_total_bytes",
-    "context",
-    "metadata",
-)
-REQUIRED_V3_FIELDS = ("schema_version", "session_id", *REQUIRED_V2_FIELDS[1:])
-OPTIONAL_V2_FIELDS = ("job_id", "rank", "local_rank", "world_size")
-OPTIONAL_V3_FIELDS = OPTIONAL_V2_FIELDS
-KNOWN_V2_FIELD_SET = frozenset((*REQUIRED_V2_FIELDS, *OPTIONAL_V2_FIELDS))
-KNOWN_V3_FIELD_SET = frozenset((*REQUIRED_V3_FIELDS, *OPTIONAL_V3_FIELDS))
-
-_ORDER = (*REQUIRED_V3_FIELDS[:8], *OPTIONAL_V3_FIELDS, *REQUIRED_V3_FIELDS[8:])
-_V2_ORDER = (*REQUIRED_V2_FIELDS[:7], *OPTIONAL_V2_FIELDS, *REQUIRED_V2_FIELDS[7:])
-
 
 @dataclass
 class TelemetryEventV2:
@@ -112,43 +83,10 @@ class TelemetryEventV2:
 
 
 @dataclass
-class TelemetryEventV3:
-    """An event of schema version 3: a sample or another event of a session, with the memory
-    counters at its time. ``None`` is unknown."""
+class _SessionEvent:
+    """The fields of an event of schema version 3 or 4."""
 
-    schema_version: Literal[3]
-    session_id: str
-    timestamp_ns: int
-    event_type: str
-    collector: str
-    sampling_interval_ms: int
-    pid: int
-    host: str
-    device_id: int
-    allocator_allocated_bytes: int
-    allocator_reserved_bytes: int
-    allocator_active_bytes: int | None
-    allocator_inactive_bytes: int | None
-    allocator_change_bytes: int
-    device_used_bytes: int
-    device_free_bytes: int | None
-    device_total_bytes: int | None
-    context: str | None
-    job_id: str | None = None
-    rank: int = 0
-    local_rank: int = 0
-    world_size: int = 1
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        validate_telemetry_record({**self.__dict__, "metadata": dict(self.metadata)})
-
-
-@dataclass
-class TelemetryEventV4:
-    """An event of schema version 4, in which every counter may be unknown (``None``)."""
-
-    schema_version: Literal[4]
+    schema_version: int
     session_id: str
     timestamp_ns: int
     event_type: str
@@ -176,7 +114,38 @@ class TelemetryEventV4:
         validate_telemetry_record({**self.__dict__, "metadata": dict(self.metadata)})
 
 
+@dataclass
+class TelemetryEventV3(_SessionEvent):
+    """An event of schema version 3: a sample or another event of a session, with the memory
+    counters at its time. ``None`` is unknown."""
+
+    schema_version: Literal[3]
+    allocator_allocated_bytes: int
+    allocator_reserved_bytes: int
+    allocator_change_bytes: int
+    device_used_bytes: int
+
+
+@dataclass
+class TelemetryEventV4(_SessionEvent):
+    """An event of schema version 4, in which every counter may be unknown (``None``)."""
+
+    schema_version: Literal[4]
+
+
 TelemetryEvent = TelemetryEventV3
+
+OPTIONAL_V2_FIELDS = ("job_id", "rank", "local_rank", "world_size")
+REQUIRED_V2_FIELDS = tuple(
+    one.name for one in fields(TelemetryEventV2) if one.name not in OPTIONAL_V2_FIELDS
+)
+REQUIRED_V3_FIELDS = ("schema_version", "session_id", *REQUIRED_V2_FIELDS[1:])
+OPTIONAL_V3_FIELDS = OPTIONAL_V2_FIELDS
+KNOWN_V2_FIELD_SET = frozenset((*REQUIRED_V2_FIELDS, *OPTIONAL_V2_FIELDS))
+KNOWN_V3_FIELD_SET = frozenset((*REQUIRED_V3_FIELDS, *OPTIONAL_V3_FIELDS))
+
+_ORDER = (*REQUIRED_V3_FIELDS[:8], *OPTIONAL_V3_FIELDS, *REQUIRED_V3_FIELDS[8:])
+_V2_ORDER = (*REQUIRED_V2_FIELDS[:7], *OPTIONAL_V2_FIELDS, *REQUIRED_V2_FIELDS[7:])
 
 
 @dataclass
@@ -188,6 +157,15 @@ class LoadedTelemetrySession:
     sources_loaded: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     damage: tuple[Damage, ...] = field(default=(), kw_only=True)
+
+    @classmethod
+    def _of_fields(
+        cls, fields: _core._LoadedSession, warnings: Iterable[str] = ()
+    ) -> LoadedTelemetrySession:
+        summary, rows, sources, damage_fields = fields
+        damage = damage_of_fields(damage_fields)
+        events = TelemetryEvents(rows, damage)
+        return cls(SessionSummary(**summary), events, sources, list(warnings), damage=damage)
 
     def telemetry_records(self) -> list[ProjectedTelemetryRecord]:
         """The events as ``project_telemetry_event`` returns them."""
@@ -284,14 +262,7 @@ def load_telemetry_sessions(
         path, permissive_legacy, events_key, _skips(on_error)
     )
     warn_of_damage(damage_of_fields(damage_fields))
-    loaded = []
-    for summary, rows, sources, session_damage in sessions:
-        damage = damage_of_fields(session_damage)
-        events = TelemetryEvents(rows, damage)
-        loaded.append(
-            LoadedTelemetrySession(SessionSummary(**summary), events, sources, damage=damage)
-        )
-    return loaded
+    return [LoadedTelemetrySession._of_fields(fields) for fields in sessions]
 
 
 def project_telemetry_event(

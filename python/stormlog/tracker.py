@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core, _cuda_history, _oom_cause
 from ._compat.legacy_names import legacy_names
-from ._oom_bundles import BundlingTracker, ExceptionFacts
+from ._oom_bundles import BundlingTracker, Failure
 from ._torch import loaded_torch, require_torch
-from ._tracking import check_limits
+from ._tracking import RecordedEvent, check_limits, given_identity
 from .cuda_native_debug import (
     DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
     capture_cuda_snapshot_artifacts,
 )
 from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
 from .errors import InvalidValueError
-from .oom_flight_recorder import oom_reason
+from .oom_flight_recorder import OOMFlightRecorderConfig, oom_reason
 from .utils import format_bytes, get_gpu_info
 
 if TYPE_CHECKING:
@@ -42,27 +42,9 @@ _ROUNDING = 0.01
 
 
 @dataclass
-class TrackingEvent:
+class TrackingEvent(RecordedEvent):
     """One event of a tracker."""
 
-    timestamp: float
-    event_type: str
-    memory_allocated: int
-    memory_reserved: int
-    memory_change: int
-    device_id: int
-    session_id: str | None = None
-    context: str | None = None
-    job_id: str | None = None
-    rank: int = 0
-    local_rank: int = 0
-    world_size: int = 1
-    metadata: dict[str, Any] | None = None
-    active_memory: int | None = None
-    inactive_memory: int | None = None
-    device_used: int | None = None
-    device_free: int | None = None
-    device_total: int | None = None
     backend: str = "cuda"
 
 
@@ -128,22 +110,19 @@ class MemoryTracker(BundlingTracker):
         self._announced_oom: tuple[str, int] | None = None
         self._records_history = False
         bundle_events = self._set_up_bundles(
-            enabled=enable_oom_flight_recorder,
-            dump_dir=oom_dump_dir,
-            buffer_size=max_events if oom_buffer_size is None else oom_buffer_size,
-            max_dumps=oom_max_dumps,
-            max_total_mb=oom_max_total_mb,
+            OOMFlightRecorderConfig(
+                enabled=enable_oom_flight_recorder,
+                dump_dir=oom_dump_dir,
+                buffer_size=max_events if oom_buffer_size is None else oom_buffer_size,
+                max_dumps=oom_max_dumps,
+                max_total_mb=oom_max_total_mb,
+            )
         )
         self._set_up(
             sampling_interval=sampling_interval,
             max_events=max_events,
             enable_alerts=enable_alerts,
-            identity={
-                "job_id": job_id,
-                "rank": rank,
-                "local_rank": local_rank,
-                "world_size": world_size,
-            },
+            identity=given_identity(job_id, rank, local_rank, world_size),
             telemetry_sink_config=telemetry_sink_config,
             bundle_events=bundle_events,
             collector=self.collector,
@@ -270,7 +249,7 @@ class MemoryTracker(BundlingTracker):
             facts["cause"] = _oom_cause.of_allocation(f"cuda:{device}")
         except Exception as error:
             logger.debug("cannot inspect the out-of-memory error: %s", error)
-        path = super()._bundle(_TORCH_REASON, (*_TORCH_OOM, message), "allocator", facts)
+        path = super()._bundle(Failure(_TORCH_REASON, (*_TORCH_OOM, message), "allocator", facts))
         self._announced_oom = (path, requested)
 
     def _has_announced(self, error: BaseException) -> bool:
@@ -294,34 +273,22 @@ class MemoryTracker(BundlingTracker):
         except Exception:
             return True
 
-    def _bundle(
-        self,
-        reason: str,
-        exception: ExceptionFacts,
-        context: str | None,
-        metadata: dict[str, Any] | None,
-        error: BaseException | None = None,
-    ) -> str:
-        announced = self._announced_bundle(reason, exception[2])
+    def _bundle(self, failure: Failure) -> str:
+        announced = self._announced_bundle(failure.reason, failure.exception[2])
         if announced is not None:
             # The observer has already written this bundle; now the details from the program are
             # added.
             self._announced_oom = None
-            _core.amend_oom_bundle(announced, exception, context, metadata or {})
+            _core.amend_oom_bundle(
+                announced, failure.exception, failure.context, failure.metadata or {}
+            )
             return announced
-        return super()._bundle(reason, exception, context, metadata, error)
+        return super()._bundle(failure)
 
     def _device_name(self) -> str | None:
         if getattr(self.device, "type", None) != "cuda":
             return None
         return f"cuda:{getattr(self.device, 'index', None) or 0}"
-
-    def __enter__(self) -> MemoryTracker:
-        self.start_tracking()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop_tracking()
 
 
 class MemoryWatchdog:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._compat.legacy_names import legacy_names
-from ._plot_sources import calls_of, events_of, is_paths, paths_of, points_of
+from ._plot_sources import calls_of, events_of, is_paths, paths_of, points_of, result_field
 from .errors import InvalidValueError
 from .figure import Figure
 
@@ -265,11 +265,7 @@ def _write_csv(path: Path, columns: tuple[str, ...], entries: list[Any]) -> None
 
 def _cell(entry: Any, column: str) -> Any:
     names = {"peak_memory": ("peak_memory_usage", "peak_memory")}.get(column, (column,))
-    for name in names:
-        value = entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
-        if value is not None:
-            return value
-    return None
+    return result_field(entry, *names)
 
 
 if not TYPE_CHECKING:

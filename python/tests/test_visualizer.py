@@ -8,12 +8,15 @@ import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from test_pages_in_browser import GIB, START, events, record
 
+from stormlog.cpu_profiler import CPUMemoryProfiler
 from stormlog.errors import StormlogError
+from stormlog.profiler import GPUMemoryProfiler
 from stormlog.visualizer import Figure, MemoryVisualizer
 
 
@@ -310,3 +313,21 @@ def test_the_program_plots(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     assert "'soon' is not a time" in capfd.readouterr().err
     assert main(["plot", str(source), "--from", "900"]) == 1
     assert "the recording lasts from 2026-11-15 07:08:40 UTC" in capfd.readouterr().err
+
+
+def test_results_of_the_profilers(torch: ModuleType, tmp_path: Path) -> None:
+    gpu, host = GPUMemoryProfiler(), CPUMemoryProfiler()
+
+    def grow() -> None:
+        torch.STATE["allocated"] += 10 << 20
+
+    gpu.profile_function(grow)
+    host.profile_function(len, "")
+    for profiler in (gpu, host):
+        visualizer = MemoryVisualizer(profiler)
+        visualizer.plot_function_comparison(metric="peak_memory", save_path=tmp_path / "calls.svg")
+        visualizer.create_dashboard(save_path=tmp_path / "all.html")
+    path = MemoryVisualizer(gpu).export_data(save_path=tmp_path / "data")
+    (row,) = csv.DictReader(Path(path).read_text().splitlines())
+    assert row["memory_diff"] == str(10 << 20)
+    assert row["peak_memory"] == str(gpu.results[0].peak_memory_usage())

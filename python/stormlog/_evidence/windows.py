@@ -56,14 +56,13 @@ class Windows:
         self._phase: Callable[[float], bool] = self._idle
         self._calls = 0
         self._is_requested = self._has_turn = False
-        self._begun: tuple[int, float, Counters] | None = None
+        self._begun = self._window_end = (0, 0.0, Counters(0, 0, 0, 0))
         self._steps = _FIRST_STEPS
         self._rhythm = Rhythm()
         self._not_before = 0.0
         self._allocations_per_step = 0.0
         self._is_used_as_it_is = False
         self._window_steps = _FIRST_STEPS
-        self._window_end = (0, 0.0, Counters(0, 0, 0, 0))
         hook.set_watcher(self.at_step)
 
     def request(self) -> None:
@@ -107,7 +106,7 @@ class Windows:
 
     def _probe(self, now: float) -> bool:
         """Measure how many allocations a step makes, before anything is recorded."""
-        calls, _, before = self._begun or (self._calls, now, self._history.counters())
+        calls, _, before = self._begun
         if self._calls - calls < _FIRST_STEPS:
             return True
         after = self._history.counters()
@@ -163,7 +162,7 @@ class Windows:
         return True
 
     def _recording(self, now: float) -> bool:
-        calls, _, before = self._begun or (self._calls, now, self._history.counters())
+        calls, _, before = self._begun
         if self._calls - calls < self._window_steps:
             return True
         self._window_end = (self._calls, now, self._history.counters())
@@ -186,7 +185,7 @@ class Windows:
         waits = self._calls - calls < max(_SETTLE_STEPS, self._window_steps // 2)
         if waits or now - closed < _SETTLE_S or self._history.is_capturing():
             return True
-        _, begun, before = self._begun or self._window_end
+        _, begun, before = self._begun
         blocks, _ = self._history.blocks()
         if self._is_used_as_it_is:
             # The program records all the time, so blocks allocated after the window have stacks

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _core
-from .._reports import collective_to_dict, gap_finding_to_dict
+from .._reports import finding_to_dict
 from ..collective_attribution import (
     CollectiveAttributionResult,
     attribute_collective_memory,
@@ -128,8 +128,8 @@ class FrameworkAnalyzer(ABC):
             resolver = PhaseReplayIndex.from_events(events)
             gaps = self.analyze_memory_gaps(events, phase_resolver=resolver)
             collectives = self.analyze_collective_attribution(events, phase_resolver=resolver)
-            report["gap_analysis"] = [gap_finding_to_dict(gap) for gap in gaps]
-            report["collective_attribution"] = [collective_to_dict(one) for one in collectives]
+            report["gap_analysis"] = [finding_to_dict(gap) for gap in gaps]
+            report["collective_attribution"] = [finding_to_dict(one) for one in collectives]
         return report
 
     def _suggestions(self, profile_result: Any) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from typing import Any
 from .. import _core
 from .._temporary import temporary_folder
 from .._tracking import RecordedTracker
-from .._window import stay
 from ..session import session_summary_to_dict
 from ..telemetry_sink import TelemetrySinkConfig
 
 HIGH_UTILIZATION_RATIO = 0.85
 MANIFEST_VERSION = 2
+# How long to wait for a first sample after the given seconds. A device that hangs may never give
+# one.
+_FIRST_LOOK_S = 10.0
 
 # Makes a tracker from the sampling interval in seconds and the configuration of its sink.
 MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
@@ -38,17 +41,27 @@ def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracke
     return make
 
 
-def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
+def timeline(
+    make: MakeTracker,
+    seconds: float,
+    interval: float,
+    read: Callable[[RecordedTracker], dict[str, list[float]]] | None = None,
+) -> dict[str, list[float]]:
     """Record for a number of seconds. Returns the times (in seconds since 1970), the allocated
-    bytes and the reserved bytes as lists; with 0 seconds the lists are empty."""
+    bytes and the reserved bytes as lists, which ``read`` takes from the tracker; by default they
+    have an entry for each sample. With 0 seconds the lists are empty."""
     if seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = make(interval, None)
     tracker.start_tracking()
     try:
-        stay(tracker, seconds)
+        _stay(tracker, seconds)
     finally:
         tracker.stop_tracking()
+    return (read or _samples)(tracker)
+
+
+def _samples(tracker: RecordedTracker) -> dict[str, list[float]]:
     samples = tracker.get_events("sample")
     return {
         "timestamps": [event.timestamp for event in samples],
@@ -57,14 +70,27 @@ def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, li
     }
 
 
+def _stay(tracker: RecordedTracker, seconds: float) -> None:
+    """Wait for a number of seconds while the tracker records. If there is no sample yet, wait up to
+    10 s longer, until the first one was taken or could not be taken."""
+    time.sleep(seconds)
+    deadline = time.monotonic() + _FIRST_LOOK_S
+    while time.monotonic() < deadline:
+        if tracker.get_events("sample") or tracker.get_events("collector_degraded"):
+            return
+        time.sleep(0.01)
+
+
 def summary(
-    framework: str, make: MakeTracker, environment: dict[str, Any]
+    framework: str, make: MakeTracker, environment: dict[str, Any], **options: Any
 ) -> tuple[dict[str, Any], bool]:
     """The current state of memory (unknown values are ``None``), and whether there is a memory
-    risk."""
+    risk. ``options`` are further arguments of ``diagnose``."""
     with temporary_folder() as folder:
         output = str(folder / "now")
-        _, _, found, is_risk = diagnose(framework, make, environment, output, 0, 0.1, "")
+        _, _, found, is_risk = diagnose(
+            framework, make, environment, output, 0, 0.1, "", **options
+        )
     return found, is_risk
 
 
@@ -95,7 +121,7 @@ def diagnose(
             session = tracker.get_session_summary()
             if session is not None:
                 bundle.session_has_begun(session_summary_to_dict(session))
-            stay(tracker, duration)
+            _stay(tracker, duration)
             if capture is not None:
                 bundle.adopt(capture(bundle.directory))
         finally:

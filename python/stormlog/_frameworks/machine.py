@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from .. import _core
+from .._system import percent_used
 
 _GB = 1 << 30
 _UNITS = ("B", "KB", "MB", "GB", "TB")
@@ -36,9 +37,7 @@ def machine_facts(version: tuple[str, str]) -> dict[str, Any]:
 def memory_percent_used() -> float | None:
     """The used share of the machine's memory in percent; None where it cannot be read."""
     total, available, _ = _core.machine_memory()
-    if not total or available is None:
-        return None
-    return round((total - available) / total * 100, 1)
+    return percent_used(total, available)
 
 
 def format_memory(bytes_value: int | float | None) -> str:

@@ -11,9 +11,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .._repeating import Repeating
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S")
@@ -68,6 +71,9 @@ class SnapshotProfiler(ABC, Generic[S]):
         """Discard all snapshots and all measurements of functions and blocks."""
         self.snapshots.clear()
         self.function_profiles.clear()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *exception: object) -> None:
         self.stop_continuous_profiling()

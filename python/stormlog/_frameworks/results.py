@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .sizes import MB
 
 
@@ -15,6 +17,12 @@ class Lasting:
     def duration(self) -> float:
         """The duration in seconds."""
         return self.end_time - self.start_time
+
+    def _growth_rate(self, usage: Sequence[float]) -> float:
+        """The growth from the first value to the last, divided by the duration."""
+        if len(usage) < 2 or self.duration <= 0:
+            return 0.0
+        return (usage[-1] - usage[0]) / self.duration
 
 
 class InBytes(Lasting):

@@ -79,20 +79,13 @@ class FrameworkVisualizer(ABC):
         self, function_profiles: dict[str, dict[str, Any]], save_path: _SavePath = None
     ) -> Figure | None:
         """Draw the peak memory of each profiled function."""
-        calls = self._calls(function_profiles)
-        if not calls:
-            logger.warning("no profiled functions to plot")
-            return None
-        return self._drawn(_core.Drawing.of_functions(calls, "peak_memory"), save_path)
+        return self._functions_drawn(function_profiles, "peak_memory", save_path)
 
     def create_memory_heatmap(self, results: Any, save_path: _SavePath = None) -> Figure | None:
         """Draw a table of the profiled functions, with one column each for time, allocated, freed
         and peak memory. The colours of each column are scaled by its highest value."""
-        calls = self._calls(getattr(results, "function_profiles", None))
-        if not calls:
-            logger.warning("no profiled functions to plot")
-            return None
-        return self._drawn(_core.Drawing.of_functions(calls, "heatmap"), save_path)
+        profiles = getattr(results, "function_profiles", None)
+        return self._functions_drawn(profiles, "heatmap", save_path)
 
     def create_interactive_dashboard(self, results: Any, port: int = 8050) -> Figure | None:
         """Show the timeline and the profiled functions on one page in a browser.
@@ -140,6 +133,15 @@ class FrameworkVisualizer(ABC):
             (int(one.timestamp * _NANOSECONDS), int(one.used), int(one.reserved), one.name)
             for one in self._moments(results)
         ]
+
+    def _functions_drawn(
+        self, profiles: Mapping[str, Any] | None, what: str, save_path: _SavePath
+    ) -> Figure | None:
+        calls = self._calls(profiles)
+        if not calls:
+            logger.warning("no profiled functions to plot")
+            return None
+        return self._drawn(_core.Drawing.of_functions(calls, what), save_path)
 
     def _calls(
         self, profiles: Mapping[str, Mapping[str, Any]] | None

@@ -11,6 +11,7 @@ from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 from .. import _core
+from . import kinds
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "tensorflow", "transformers", "lightning")
@@ -69,11 +70,7 @@ def modules() -> tuple[list[ModuleType], list[ModuleType]]:
 
 def variables(module: ModuleType) -> list[tuple[str, Any]]:
     """The global variables of a module, without those whose names begin with ``__``."""
-    names = ModuleType.__getattribute__(module, "__dict__")
-    try:
-        found = list(dict.items(names))
-    except RuntimeError:
-        return []
+    found = kinds.entries(ModuleType.__getattribute__(module, "__dict__"))
     return [(name, value) for name, value in found if type(name) is str and name[:2] != "__"]
 
 

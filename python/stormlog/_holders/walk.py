@@ -146,10 +146,7 @@ class Walk:
         except Stop:
             self.cut_short = self.cut_short or "no time was left"
         finally:
-            self._queue.clear()
-            self._graphs.clear()
-            self._graph.forget()
-            self._traceback = None
+            self._drop_all()
         self._sum_up()
 
     def run_graphs(
@@ -170,9 +167,13 @@ class Walk:
         except Stop:
             self.cut_short = self.cut_short or "no time was left"
         finally:
-            self._queue.clear()
-            self._graphs.clear()
-            self._graph.forget()
+            self._drop_all()
+
+    def _drop_all(self) -> None:
+        self._queue.clear()
+        self._graphs.clear()
+        self._graph.forget()
+        self._traceback = None
 
     def _users_globals(self) -> None:
         users, _ = roots.modules()
@@ -473,12 +474,10 @@ class Walk:
             self._found(value, (step, paths.CLOSURE, label, 0), inside, weight)
         for defaults in (thing.__defaults__, thing.__kwdefaults__):
             if defaults:
-                way = (step, paths.ATTRIBUTE, "__defaults__", 0)
-                self._found(defaults, way, inside, weight)
+                self._found(defaults, _attribute(step, "__defaults__"), inside, weight)
         attributes = FunctionType.__dict__["__dict__"].__get__(thing)
         for name, value in kinds.entries(attributes):
-            way = (step, paths.ATTRIBUTE, paths.attribute(name), 0)
-            self._found(value, way, inside, weight)
+            self._found(value, _attribute(step, name), inside, weight)
 
     def _class(self, thing: Any, step: Step, only: tuple[int, ...] | None = None) -> None:
         for name, value in kinds.class_attributes(thing):
@@ -487,7 +486,7 @@ class Walk:
                 continue
             if type(value) in (staticmethod, classmethod, property):
                 continue
-            self._found(value, (step, paths.ATTRIBUTE, paths.attribute(name), 0))
+            self._found(value, _attribute(step, name))
 
     def _cache(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
         """Visits the results that a ``functools.lru_cache`` holds, in a dictionary or directly."""
@@ -502,7 +501,7 @@ class Walk:
                 self._found(part, step)
             elif type(part) is dict:
                 if dict.__len__(part) == length:
-                    found = list(kinds.entries(part, self._most_elements))
+                    found = kinds.entries(part, self._most_elements)
                     # The results that are read represent all results.
                     each = weight * length / len(found) if found else weight
                     for _, value in found:

@@ -113,17 +113,14 @@ class JaxCollector(FrameworkCollector):
 
     def sample(self) -> DeviceMemorySample:
         """Read the counters now. Raises ``NoAcceleratorError`` where they cannot be read."""
-        result = self.sample_with_diagnostics()
-        if result.sample is None:
-            raise NoAcceleratorError(result.core_error or "the device cannot be read")
-        return result.sample
+        return self._sample_or_raise()
 
     def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
         """Read the counters; problems are returned instead of raised."""
         try:
             result = self._of_process() if self.is_cpu else self._of_device()
         except Exception as error:
-            return DeviceMemorySampleResult(None, (), {"core_metrics": str(error)}, str(error))
+            return DeviceMemorySampleResult._failed(error)
         if result.sample is not None and self.on_sample is not None:
             self.on_sample(result.sample.allocated_bytes / MB)
         return result
@@ -163,10 +160,4 @@ class JaxCollector(FrameworkCollector):
 
     def capabilities(self) -> dict[str, Any]:
         """The name of the source and which counters it supports, as written into recordings."""
-        return {
-            "backend": self.name(),
-            "supports_device_total": not self.is_cpu,
-            "supports_device_free": not self.is_cpu,
-            "sampling_source": self.source,
-            "telemetry_collector": self.telemetry_collector,
-        }
+        return self._capabilities(self.source, supports_total=not self.is_cpu)

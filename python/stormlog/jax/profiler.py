@@ -85,10 +85,7 @@ class ProfileResult(InBytes):
     def memory_growth_rate(self) -> float:
         """The mean growth of device memory from the first snapshot to the last, in megabytes per
         second."""
-        if len(self.snapshots) < 2 or self.duration <= 0:
-            return 0.0
-        first, last = self.snapshots[0], self.snapshots[-1]
-        return (last.device_memory_mb - first.device_memory_mb) / self.duration
+        return self._growth_rate([snapshot.device_memory_mb for snapshot in self.snapshots])
 
     def to_dict(self) -> dict[str, Any]:
         """The results as a dictionary, with all fields by name."""
@@ -192,9 +189,6 @@ class JAXMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
             device_memory_available=bool(known),
             device_memory_unavailable_reason=None if known else reason,
         )
-
-    def __enter__(self) -> JAXMemoryProfiler:
-        return self
 
 
 OF_PROCESS = GlobalProfiler(JAXMemoryProfiler)

@@ -15,7 +15,9 @@ from .._frameworks.sizes import MB, resident_bytes
 from .._frameworks.tracker import DeviceTracker
 from .._frameworks.watchdog import Watchdog
 from .._compat.legacy_names import legacy_names
-from .._oom_bundles import BundlingTracker, ExceptionFacts
+from .._oom_bundles import BundlingTracker
+from .._tracking import given_identity
+from ..oom_flight_recorder import OOMFlightRecorderConfig
 from ..session import SessionSummary
 from ._device import NO_STATS, JaxCollector, resolve
 from .jax_env import require_jax
@@ -62,9 +64,7 @@ class TrackingResult(InBytes):
     def memory_growth_rate(self) -> float:
         """The growth of the memory in use from the first sample to the last, divided by the
         duration: megabytes per second."""
-        if len(self.memory_usage) < 2 or self.duration <= 0:
-            return 0.0
-        return (self.memory_usage[-1] - self.memory_usage[0]) / MB / self.duration
+        return self._growth_rate(self.memory_usage) / MB
 
 
 class MemoryTracker(DeviceTracker, BundlingTracker):
@@ -110,11 +110,13 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         self.save_device_profile_on_stop = save_device_profile_on_stop
         self._profile_path: str | None = None
         bundle_events = self._set_up_bundles(
-            enabled=enable_oom_flight_recorder,
-            dump_dir=oom_dump_dir,
-            buffer_size=max_history if oom_buffer_size is None else oom_buffer_size,
-            max_dumps=oom_max_dumps,
-            max_total_mb=oom_max_total_mb,
+            OOMFlightRecorderConfig(
+                enabled=enable_oom_flight_recorder,
+                dump_dir=oom_dump_dir,
+                buffer_size=max_history if oom_buffer_size is None else oom_buffer_size,
+                max_dumps=oom_max_dumps,
+                max_total_mb=oom_max_total_mb,
+            )
         )
         self._set_up_device(
             self.collector,
@@ -122,12 +124,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
             alert_threshold_mb=alert_threshold_mb,
             enable_logging=enable_logging,
             max_history=max_history,
-            identity={
-                "job_id": job_id,
-                "rank": rank,
-                "local_rank": local_rank,
-                "world_size": world_size,
-            },
+            identity=given_identity(job_id, rank, local_rank, world_size),
             telemetry_sink_config=telemetry_sink_config,
             bundle_events=bundle_events,
             alert=alert,
@@ -228,29 +225,11 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         """
         return self.handle_exception(exception, context, metadata)
 
-    def _bundle(
-        self,
-        reason: str,
-        exception: ExceptionFacts,
-        context: str | None,
-        metadata: dict[str, Any] | None,
-        error: BaseException | None = None,
-    ) -> str:
-        # The profile is saved after the bundle is written, so that a failure to save the profile
-        # does not prevent the bundle.
-        path = super()._bundle(reason, exception, context, metadata, error)
+    def _complete_bundle(self, path: str) -> None:
         self.save_device_memory_profile_to_dir(path)
-        return path
 
     def _device_name(self) -> str | None:
         return f"jax:{self._device_number}"
-
-    def __enter__(self) -> MemoryTracker:
-        self.start_tracking()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop_tracking()
 
 
 JAXMemoryTracker = MemoryTracker

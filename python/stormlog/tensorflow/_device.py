@@ -62,10 +62,5 @@ class TensorFlowCollector(FrameworkCollector):
 
     def capabilities(self) -> dict[str, Any]:
         """The name of the source and which counters it supports, as written into recordings."""
-        return {
-            "backend": self.name(),
-            "supports_device_total": False,
-            "supports_device_free": False,
-            "sampling_source": "tf.config.experimental.get_memory_info",
-            "telemetry_collector": self.telemetry_collector,
-        }
+        source = "tf.config.experimental.get_memory_info"
+        return self._capabilities(source, supports_total=False)

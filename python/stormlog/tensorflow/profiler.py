@@ -65,10 +65,7 @@ class ProfileResult(Lasting):
     def memory_growth_rate(self) -> float:
         """The mean growth of device memory from the first snapshot to the last, in megabytes per
         second."""
-        if len(self.snapshots) < 2 or self.duration <= 0:
-            return 0.0
-        first, last = self.snapshots[0], self.snapshots[-1]
-        return (last.gpu_memory_mb - first.gpu_memory_mb) / self.duration
+        return self._growth_rate([snapshot.gpu_memory_mb for snapshot in self.snapshots])
 
     def to_dict(self) -> dict[str, Any]:
         """The results as a dictionary, with all fields by name."""
@@ -194,9 +191,6 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
             tensor_lifecycle={"tensors": lifecycle} if lifecycle else {},
             memory_fragmentation=1 - sum(usage) / reserved if reserved > 0 else 0.0,
         )
-
-    def __enter__(self) -> TFMemoryProfiler:
-        return self
 
 
 if not TYPE_CHECKING:

@@ -12,6 +12,7 @@ from .._frameworks.sizes import MB
 from .._frameworks.tracker import DeviceTracker, mean
 from .._frameworks.watchdog import Watchdog
 from .._compat.legacy_names import legacy_names
+from .._tracking import given_identity
 from ._device import TensorFlowCollector, default_device, device_bytes
 from .tf_env import require_tensorflow
 
@@ -48,9 +49,7 @@ class TrackingResult(Lasting):
     def memory_growth_rate(self) -> float:
         """The growth of the memory in use from the first sample to the last, divided by the
         duration: megabytes per second."""
-        if len(self.memory_usage) < 2 or self.duration <= 0:
-            return 0.0
-        return (self.memory_usage[-1] - self.memory_usage[0]) / self.duration
+        return self._growth_rate(self.memory_usage)
 
 
 class MemoryTracker(DeviceTracker):
@@ -87,12 +86,7 @@ class MemoryTracker(DeviceTracker):
             alert_threshold_mb=alert_threshold_mb,
             enable_logging=enable_logging,
             max_history=max_history,
-            identity={
-                "job_id": job_id,
-                "rank": rank,
-                "local_rank": local_rank,
-                "world_size": world_size,
-            },
+            identity=given_identity(job_id, rank, local_rank, world_size),
             telemetry_sink_config=telemetry_sink_config,
             alert=alert,
         )
@@ -129,13 +123,6 @@ class MemoryTracker(DeviceTracker):
             min_memory=min(usage, default=0.0),
             **self._history(len(usage)),
         )
-
-    def __enter__(self) -> MemoryTracker:
-        self.start_tracking()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop_tracking()
 
 
 class MemoryWatchdog(Watchdog):

@@ -8,9 +8,6 @@ from pathlib import Path
 
 from .. import _core
 from .._analysis_input import rows_of
-from .._events import TelemetryEvents
-from ..damage import damage_of_fields
-from ..session import SessionSummary
 from ..telemetry import LoadedTelemetrySession, TelemetryEventV2, TelemetryEventV3
 from ..timeline_markers import TimelineMarker, derive_timeline_markers
 
@@ -88,14 +85,7 @@ def load_distributed_artifacts(
 ) -> ArtifactLoadResult:
     """Load artifacts and folders of artifacts; the ranks of one job become one session."""
     found, selected, warnings, sources = _core.gather_artifacts(list(paths), session_id)
-    sessions = []
-    for (summary, rows, files, harm), own_warnings in found:
-        damage = damage_of_fields(harm)
-        events = TelemetryEvents(rows, damage)
-        session = LoadedTelemetrySession(
-            SessionSummary(**summary), events, files, own_warnings, damage=damage
-        )
-        sessions.append(session)
+    sessions = [LoadedTelemetrySession._of_fields(*of_session) for of_session in found]
     chosen = None if selected is None else sessions[selected]
     events_of_chosen: MutableSequence[TelemetryEventV3] = [] if chosen is None else chosen.events
     return ArtifactLoadResult(
