@@ -38,9 +38,10 @@ _watching: weakref.WeakSet[Watcher] = weakref.WeakSet()
 _lock = threading.Lock()
 _observes_torch = False
 _hooks_exceptions = False
-# Ids and texts of the last errors that a tracker has handled. The errors themselves are not kept,
-# because they would keep their frames and all variables alive.
-_handled: deque[tuple[int, str]] = deque(maxlen=16)
+# The ids and texts of the last errors that a tracker has handled. The errors themselves are not
+# kept, because they would keep their frames and all variables alive. The texts are compared by
+# identity: as long as they are kept here, no later error has the same ones, even if it gets the id.
+_handled: deque[tuple[int, tuple[Any, ...]]] = deque(maxlen=16)
 
 
 def watch(tracker: Watcher) -> None:
@@ -113,13 +114,24 @@ def on_raised(error: BaseException) -> bool:
 def note_handled(error: BaseException) -> None:
     """Remember that an error is recorded, so that it is not reported again when it ends the
     process."""
-    _handled.append((id(error), str(error)))
+    _handled.append((id(error), _texts(error)))
+
+
+def _is_handled(error: BaseException) -> bool:
+    texts = _texts(error)
+    return any(id(error) == known and texts is kept for known, kept in list(_handled))
+
+
+def _texts(error: BaseException) -> tuple[Any, ...]:
+    """The arguments of an error; none when they are not all texts, because other objects must not
+    be kept alive."""
+    return error.args if all(isinstance(one, str) for one in error.args) else ()
 
 
 def _on_uncaught(error: BaseException | None) -> None:
     # Even if this fails, the hooks that print the error must run.
     try:
-        if error is not None and (id(error), str(error)) not in _handled:
+        if error is not None and not _is_handled(error):
             _report(error, "uncaught exception", _concerned(error))
     except Exception as failure:
         logger.warning("cannot record the out-of-memory error: %s", failure)

@@ -233,6 +233,22 @@ def test_an_error_of_another_library_is_not_the_one_that_was_caught_before(
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_a_later_error_with_the_same_text_and_address_is_recorded(
+    torch: ModuleType, tmp_path: Path
+) -> None:
+    with MemoryTracker(enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path)) as tracker:
+        first = RuntimeError("CUDA error: out of memory")
+        _oom_hooks._on_uncaught(first)
+        address = id(first)
+        del first
+        others = []
+        while id(later := RuntimeError("CUDA error: out of memory")) != address:
+            others.append(later)
+        _oom_hooks._on_uncaught(later)
+        _oom_hooks._on_uncaught(later)
+        assert recorded(tracker) == 2
+
+
 def test_an_error_that_ends_a_block_and_the_program_is_recorded_once(
     torch: ModuleType, tmp_path: Path
 ) -> None:
