@@ -13,7 +13,7 @@ use stormlog_analysis::allocator_snapshot::Account;
 use stormlog_format::{counted, human_duration};
 
 use crate::chart;
-use crate::error::DrawError;
+use crate::error::{DrawError, rendered};
 use crate::html::{self, policy};
 use crate::scene::{Area, Scene};
 use crate::story::{PictureKind, Story};
@@ -66,7 +66,7 @@ pub fn allocator_page(account: &Account, theme: Theme) -> Result<String, DrawErr
     let story = history::story(account, &limits);
     let addition = html::Addition {
         style: STYLE,
-        body: &Sections::of(account, &limits).render()?,
+        body: &rendered(&Sections::of(account, &limits))?,
         subtitle: subtitle(account),
     };
     html::page_with(&story, PictureKind::Timeline, theme, &addition)
@@ -97,17 +97,15 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
         )
     };
     let style = format!("{}{STYLE}", html::style());
-    let page = Still {
+    rendered(&Still {
         policy: policy(None, &style),
         style,
         title: &title(account),
         subtitle: &subtitle(account),
         light: &light,
         dark: &dark,
-        sections: &Sections::of(account, limits).render()?,
-    };
-    page.render()
-        .map_err(|error| DrawError::Page(error.to_string()))
+        sections: &rendered(&Sections::of(account, limits))?,
+    })
 }
 
 /// Draws the timeline of a snapshot without its heading. The picture is narrow, so that its text
@@ -123,7 +121,7 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
     for track in &story.tracks {
         let panel = Panel {
             track,
-            marks: &story.shown_marks(),
+            marks: &story.marks(),
             phases: &story.phases,
             span,
             name: None,

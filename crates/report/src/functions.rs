@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use crate::bytes::human;
 use crate::chart;
-use crate::error::DrawError;
-use crate::html;
 use crate::label::clean;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
@@ -169,12 +167,6 @@ impl FunctionTable {
         );
         self.scatter_panel(&mut scene, inner, theme);
         scene
-    }
-
-    /// Renders an HTML page that contains a drawing of [`bars`](Self::bars),
-    /// [`heatmap`](Self::heatmap) or [`dashboard`](Self::dashboard).
-    pub fn page_of(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
-        html::picture_page(scene, title, theme)
     }
 
     fn page(&self, title: &str, canvas: Canvas, height: u32) -> (Scene, Area) {
