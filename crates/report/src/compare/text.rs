@@ -29,8 +29,8 @@ pub fn comparison(comparison: &Comparison, terminal: Terminal) -> String {
         for_terminal(&words::side(&comparison.base))
     );
     let _ = writeln!(out, "new   {}", for_terminal(&words::side(&comparison.new)));
-    for note in comparison.notes.iter().chain(&words::lone(comparison)) {
-        let _ = writeln!(out, "note: {}", for_terminal(note));
+    for note in words::notes(comparison) {
+        let _ = writeln!(out, "note: {}", for_terminal(&note));
     }
     gates(&mut out, comparison, paint);
     ranks(&mut out, comparison, paint);
