@@ -5,7 +5,7 @@ use stormlog_analysis::detect::Severity;
 use stormlog_format::human_duration;
 
 use crate::phase::Phase;
-use crate::scale::{Span, TimeScale, ValueScale, byte_ticks, time_ticks};
+use crate::scale::{Span, Tick, TimeScale, ValueScale, byte_ticks, time_ticks};
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::time;
@@ -213,25 +213,35 @@ pub(crate) fn time_axis(scene: &mut Scene, plot: Area, theme: Theme, span: Span,
     let scale = time_scale(plot, span);
     let count = (plot.width / 90.0).round().clamp(2.0, 14.0) as usize;
     let (ticks, unit) = time_ticks(span, zero_ns, count);
-    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
-    let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];
-    for tick in ticks {
-        let x = scale.x(zero_ns.saturating_add(tick.value as i64));
-        marks.push(vec![(x, plot.bottom()), (x, plot.bottom() + 5.0)]);
-        scene.text((x, plot.bottom() + 19.0), tick.text, style);
-    }
-    scene.lines(marks, Stroke::solid(theme.axis(), 1.0));
+    let x = |tick: &Tick| scale.x(zero_ns.saturating_add(tick.value as i64));
+    let ticks = ticks.into_iter().map(|tick| (x(&tick), tick.text));
     let name = match unit {
         "s" => "seconds".to_owned(),
         unit => format!("time ({unit})"),
     };
-    let text = format!("{name} since {}", time::moment(zero_ns));
+    let name = format!("{name} since {}", time::moment(zero_ns));
+    x_axis(scene, plot, theme, ticks, &name);
+}
+
+/// Draws the x axis below a plot: its line, its ticks (each with its x position and its text), and
+/// its name.
+pub(crate) fn x_axis(
+    scene: &mut Scene,
+    plot: Area,
+    theme: Theme,
+    ticks: impl Iterator<Item = (f64, String)>,
+    name: &str,
+) {
+    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
+    let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];
+    for (x, text) in ticks {
+        marks.push(vec![(x, plot.bottom()), (x, plot.bottom() + 5.0)]);
+        scene.text((x, plot.bottom() + 19.0), text, style);
+    }
+    scene.lines(marks, Stroke::solid(theme.axis(), 1.0));
     let centre = plot.x + plot.width / 2.0;
-    scene.text(
-        (centre, plot.bottom() + 37.0),
-        style.fit(&text, plot.width),
-        style,
-    );
+    let name = style.fit(name, plot.width);
+    scene.text((centre, plot.bottom() + 37.0), name, style);
 }
 
 pub(crate) fn time_scale(plot: Area, span: Span) -> TimeScale {

@@ -58,7 +58,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let (lower_left, lower_right) = split(lower, 0.5);
     let (bottom_left, bottom_right) = split(bottom, 0.64);
 
-    let marks = story.shown_marks();
+    let marks = story.marks();
     let several = story.tracks.len() > 1;
     let has_device = story.tracks.iter().any(|track| !track.is_host());
     if several {
@@ -122,7 +122,7 @@ fn timeline_panel(
     span: Span,
 ) {
     let inside = |time: i64| time >= span.from && time <= span.end_with_slack();
-    let marks: Vec<_> = marks_for(&story.shown_marks(), track, true)
+    let marks: Vec<_> = marks_for(&story.marks(), track, true)
         .into_iter()
         .filter(|mark| inside(mark.time_ns) && (story.hosts.is_empty() || !mark.on_host))
         .collect();
@@ -145,7 +145,7 @@ pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     if let Some((severity, text)) = &story.verdict {
         return (*severity, crate::label::clean_paragraph(text));
     }
-    let marks = story.shown_marks();
+    let marks = story.marks();
     let worst = marks.iter().max_by_key(|mark| {
         // Among equally severe marks the earliest is chosen, because later problems may follow from
         // it.
@@ -244,7 +244,7 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
             let name = match measure {
                 Measure::Capacity => "capacity".to_owned(),
                 _ if !has_device => "peak host memory".to_owned(),
-                measure => format!("peak {}", measure.name()),
+                measure => format!("peak {}", measure.as_str()),
             };
             let index = if story.tracks.len() > 1 && measure != Measure::Capacity {
                 format!(" (rank {rank})")

@@ -10,7 +10,7 @@ use crate::scale::{Span, byte_ceiling};
 use crate::scene::{Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{DrawnTrack, Measure, track_name};
+use crate::track::{DrawnTrack, Measure};
 
 /// The largest number of lines in the plot; more lines could not be distinguished.
 const MOST_LINES: usize = 8;
@@ -27,10 +27,9 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     let (mut scene, rest) = chart::sheet(story, canvas, 460, "Hidden device memory", &subtitle);
     let chosen = widest(&story.tracks, span);
-    let several_devices = story.ranks().len() < story.tracks.len();
-    let keys = keys(&chosen, several_devices, span, theme);
+    let keys = keys(story, &chosen, span, theme);
     let area = chart::legend(&mut scene, rest, theme, &keys);
-    panel(&mut scene, area, theme, &chosen, &story.shown_marks(), span);
+    panel(&mut scene, area, theme, &chosen, &story.marks(), span);
     Ok(scene)
 }
 
@@ -39,10 +38,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 pub(crate) fn widest(tracks: &[DrawnTrack], span: Span) -> Vec<&DrawnTrack> {
     let mut known: Vec<(i64, &DrawnTrack)> = tracks
         .iter()
-        .filter_map(|track| {
-            let (_, high) = track.extremes(Measure::Hidden, track.within(span))?;
-            Some((high, track))
-        })
+        .filter_map(|track| Some((track.highest(Measure::Hidden, span)?, track)))
         .collect();
     known.sort_by_key(|(high, track)| (std::cmp::Reverse(*high), track.rank));
     known.truncate(MOST_LINES);
@@ -50,7 +46,7 @@ pub(crate) fn widest(tracks: &[DrawnTrack], span: Span) -> Vec<&DrawnTrack> {
     known.into_iter().map(|(_, track)| track).collect()
 }
 
-fn keys(tracks: &[&DrawnTrack], several_devices: bool, span: Span, theme: Theme) -> Vec<Key> {
+fn keys(story: &Story, tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
     let one = tracks.len() == 1;
     let key = |(index, track): (usize, &&DrawnTrack)| {
         let values = track.values(Measure::Hidden);
@@ -58,14 +54,14 @@ fn keys(tracks: &[&DrawnTrack], several_devices: bool, span: Span, theme: Theme)
         let mut known = values.filter(|value| *value != crate::track::UNKNOWN);
         let first = known.next();
         let last = known.next_back().or(first);
-        let (_, peak) = track.extremes(Measure::Hidden, track.within(span))?;
+        let peak = track.highest(Measure::Hidden, span)?;
         let name = if one {
             "hidden".to_owned()
         } else {
-            track_name(track, several_devices)
+            story.track_name(track)
         };
         Some(Key {
-            ink: ink(index, one, theme),
+            ink: theme.line(Measure::Hidden, index, one),
             text: format!(
                 "{name}: first {first}, last {last}, peak {peak}",
                 first = human(first?),
@@ -76,14 +72,6 @@ fn keys(tracks: &[&DrawnTrack], several_devices: bool, span: Span, theme: Theme)
         })
     };
     tracks.iter().enumerate().filter_map(key).collect()
-}
-
-fn ink(index: usize, is_only: bool, theme: Theme) -> crate::theme::Ink {
-    if is_only {
-        theme.measure(Measure::Hidden)
-    } else {
-        theme.rank(index)
-    }
 }
 
 /// Draws the plot of hidden memory, one line per track, with its axes and marks.
@@ -129,7 +117,8 @@ pub(crate) fn panel(
         lines::between(scene, track, measures, time, value, fill);
     }
     for (index, track) in tracks.iter().enumerate() {
-        let stroke = Stroke::solid(ink(index, tracks.len() == 1, theme), 1.6);
+        let ink = theme.line(Measure::Hidden, index, tracks.len() == 1);
+        let stroke = Stroke::solid(ink, 1.6);
         lines::line(scene, track, Measure::Hidden, time, value, stroke);
     }
     lane.draw(scene, plot, area.y, time, theme);

@@ -28,7 +28,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let measure = measure_of(&story.tracks);
     let mut subtitle = vec![
         story.subtitle(),
-        format!("maximum {} per interval", measure.name()),
+        format!("maximum {} per interval", measure.as_str()),
     ];
     subtitle.extend(story.skew_note());
     let height = 190 + (rows * 26).clamp(104, 420);
@@ -68,13 +68,8 @@ pub(crate) fn panel(
     // When there are more ranks than pixels, neighbouring ranks share a row, which shows the
     // highest value among them.
     let lines = tracks.len().min(plot.height as usize).max(1);
-    let row_of = |rank: usize| rank * lines / tracks.len().max(1);
-    let mut merged: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; lines];
-    for (rank, row) in grid.rows.iter().enumerate() {
-        for (cell, value) in merged[row_of(rank)].iter_mut().zip(row) {
-            *cell = (*cell).max(*value);
-        }
-    }
+    let row_of = |rank: usize| grid.merged_index(rank, lines);
+    let merged = grid.merged(lines);
     scene.rect(plot, theme.grid());
     cells(scene, plot, &merged, range);
     rank_axis(scene, plot, theme, tracks, row_of, lines);

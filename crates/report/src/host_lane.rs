@@ -8,7 +8,7 @@ use crate::lines;
 use crate::mark::Mark;
 use crate::marks_lane::Lane;
 use crate::scale::{Span, byte_ceiling};
-use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
+use crate::scene::{Area, Scene, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::track::{DrawnTrack, Measure};
 
@@ -45,7 +45,7 @@ impl HostLane<'_> {
         let value = chart::byte_axis(scene, plot, theme, (0.0, top));
         if let [track] = shown {
             chart::sampling_gaps(scene, plot, theme, self.span, &track.gaps());
-            let fill = ink(0, true, theme).with_opacity(0.14);
+            let fill = theme.measure(Measure::Allocated).with_opacity(0.14);
             let measures = (Measure::Allocated, None);
             lines::between(scene, track, measures, time, value, fill);
             // Stormlog 0.4.0 stopped recording host memory when CUDA started. A line that ends
@@ -58,7 +58,8 @@ impl HostLane<'_> {
             }
         }
         for (index, track) in shown.iter().enumerate() {
-            let stroke = Stroke::solid(ink(index, shown.len() == 1, theme), 1.6);
+            let ink = theme.line(Measure::Allocated, index, shown.len() == 1);
+            let stroke = Stroke::solid(ink, 1.6);
             lines::line(scene, track, Measure::Allocated, time, value, stroke);
         }
         if let Some(limit) = limit {
@@ -68,10 +69,7 @@ impl HostLane<'_> {
         }
         lane.draw(scene, plot, area.y + TITLE, time, theme);
         self.title(scene, area, theme, shown);
-        if let Some(text) = lane.unlabelled_text() {
-            let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
-            scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
-        }
+        lane.note_unlabelled(scene, plot, theme);
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
     }
 
@@ -111,7 +109,8 @@ impl HostLane<'_> {
             } else {
                 format!("rank {} peak {}", track.rank, human(peak))
             };
-            put(Some(ink(index, is_only, theme)), text, plain);
+            let ink = theme.line(Measure::Allocated, index, is_only);
+            put(Some(ink), text, plain);
         }
         if self.tracks.len() > shown.len() {
             let text = format!(
@@ -120,13 +119,5 @@ impl HostLane<'_> {
             );
             put(None, text, muted);
         }
-    }
-}
-
-fn ink(place: usize, is_only: bool, theme: Theme) -> Ink {
-    if is_only {
-        theme.measure(Measure::Allocated)
-    } else {
-        theme.rank(place)
     }
 }

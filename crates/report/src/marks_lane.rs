@@ -148,13 +148,16 @@ impl Lane {
         }
     }
 
-    /// The number of marks without a label, as text; `None` when every mark has a label.
-    pub(crate) fn unlabelled_text(&self) -> Option<String> {
-        match self.placed.iter().filter(|label| label.is_none()).count() {
-            0 => None,
-            1 => Some("1 unlabelled event".to_owned()),
-            count => Some(format!("{count} unlabelled events")),
-        }
+    /// Draws the number of marks without a label in the lower right corner of the plot, unless every
+    /// mark has a label.
+    pub(crate) fn note_unlabelled(&self, scene: &mut Scene, plot: Area, theme: Theme) {
+        let text = match self.placed.iter().filter(|label| label.is_none()).count() {
+            0 => return,
+            1 => "1 unlabelled event".to_owned(),
+            count => format!("{count} unlabelled events"),
+        };
+        let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
+        scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
     }
 
     /// Draws a vertical line through the plot for each group of marks, and the rows of labels above

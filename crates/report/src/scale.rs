@@ -80,7 +80,7 @@ pub(crate) struct Tick {
 }
 
 /// Rounds a step up to the next number of the form 1, 2 or 5 times a power of ten.
-fn nice_step(step: f64) -> f64 {
+pub(crate) fn nice_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0]
         .into_iter()

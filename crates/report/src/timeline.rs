@@ -14,7 +14,7 @@ use crate::scale::{Span, ValueScale, byte_ceiling};
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
+use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
 /// The largest number of ranks that get a panel. Ranks without a panel are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;
@@ -48,7 +48,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let (mut scene, rest) = chart::sheet(story, canvas, height, "Memory timeline", &subtitle);
     let plots = chart::legend(&mut scene, rest, theme, &keys_of(&shown, span, theme));
 
-    let marks = story.shown_marks();
+    let marks = story.marks();
     let (on_host, marks): (Vec<Mark>, Vec<Mark>) = marks
         .into_iter()
         .partition(|mark| mark.on_host && !hosts.is_empty());
@@ -63,7 +63,6 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let top = tops
         .map(|(track, requests)| peak_of(track, requests, span))
         .max();
-    let several_devices = story.ranks().len() < story.tracks.len();
     for (index, track) in shown.iter().enumerate() {
         let area = plots.strip(index, each);
         let is_last = index + 1 == shown.len() && hosts.is_empty();
@@ -72,7 +71,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             marks: &marks_for(&marks, track, index == 0),
             phases: &phases_for(&story.phases, track),
             span,
-            name: (shown.len() > 1).then(|| track_name(track, several_devices)),
+            name: (shown.len() > 1).then(|| story.track_name(track)),
             time_axis: is_last,
             requests: &requests[index],
             top,
@@ -114,7 +113,7 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
 /// half times the capacity of the device, or one and a half times the peak if the peak is higher. A
 /// bar that is higher than the plot is cut at its top.
 fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span) -> i64 {
-    let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
+    let most = |measure| track.highest(measure, span);
     let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
     let peak = measures.into_iter().filter_map(most).max().unwrap_or(0);
     let highest = most(Measure::Capacity).unwrap_or(0).max(peak);
@@ -133,8 +132,8 @@ pub(crate) fn marks_for(marks: &[Mark], track: &DrawnTrack, is_first: bool) -> V
 pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
     let mine = phases.iter().filter(|phase| phase.rank == track.rank);
     mine.map(|phase| Phase {
-        start_ns: phase.start_ns.saturating_add(track.skew_ns),
-        end_ns: phase.end_ns.saturating_add(track.skew_ns),
+        start_ns: track.shared_ns(phase.start_ns),
+        end_ns: track.shared_ns(phase.end_ns),
         ..phase.clone()
     })
     .collect()
@@ -142,10 +141,7 @@ pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
 
 /// The lines to draw for a track: one per known measure; measures with equal values share a line.
 pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
-    let is_known = |measure: &Measure| {
-        let all_samples = 0..track.times().len();
-        track.extremes(*measure, all_samples).is_some()
-    };
+    let is_known = |measure: &Measure| track.knows(*measure);
     if track.is_host() {
         // Host memory is drawn as one line: the memory that the kernel cannot reclaim.
         let known = [Measure::Allocated, Measure::Reserved, Measure::Used];
@@ -161,7 +157,7 @@ pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
     for measure in measures.into_iter().filter(is_known) {
-        let name = measure.name();
+        let name = measure.as_str();
         let twin = series
             .iter_mut()
             .find(|other| track.values(other.measure) == track.values(measure));
@@ -285,9 +281,7 @@ impl Panel<'_> {
 
         let own_peak = || peak_of(self.track, self.requests, self.span);
         let peak = self.top.unwrap_or_else(own_peak);
-        let range = self.track.within(self.span);
-        let capacity = self.track.extremes(Measure::Capacity, range);
-        let capacity = capacity.map(|(_, high)| high);
+        let capacity = self.track.highest(Measure::Capacity, self.span);
         let fits = capacity.filter(|capacity| *capacity <= peak.saturating_mul(3) / 2);
         let top = byte_ceiling(peak.max(fits.unwrap_or(0)) as f64, 8);
         let value = chart::byte_axis(scene, plot, theme, (0.0, top));
@@ -306,10 +300,7 @@ impl Panel<'_> {
             let style = TextStyle::new(12.5, theme.text()).bold();
             scene.text((plot.x + 8.0, plot.y + 18.0), name.clone(), style);
         }
-        if let Some(text) = lane.unlabelled_text() {
-            let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
-            scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
-        }
+        lane.note_unlabelled(scene, plot, theme);
         if self.time_axis {
             chart::time_axis(scene, plot, theme, self.span, self.span.from);
         }

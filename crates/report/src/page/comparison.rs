@@ -49,13 +49,7 @@ pub(crate) fn data(
     names: Names<'_>,
     alignment: Alignment,
 ) -> Result<PageData, DrawError> {
-    let mut page = Builder {
-        span: Span::new(0, 0),
-        tracks: Vec::new(),
-        panels: Vec::new(),
-        overview: Vec::new(),
-        detail: Vec::new(),
-    };
+    let mut page = Builder::new(Span::new(0, 0));
     let length = match alignment {
         Alignment::Start => page.by_start(base, new, names)?,
         Alignment::Step => page.by_step(base, new, names)?,
@@ -99,10 +93,7 @@ impl Builder {
         };
         let values = [highest(base, base_span), highest(new, new_span)];
         let times = (0..POINTS as i64).map(|point| point * step).collect();
-        let title = format!(
-            "{measure}, the highest of all ranks",
-            measure = measure.name()
-        );
+        let title = format!("{}, the highest of all ranks", measure.as_str());
         self.both(times, values, names, &title, step * 2);
         Ok(length)
     }

@@ -104,7 +104,7 @@ fn keys(model: &Model) -> Line<'static> {
     for measure in MEASURES {
         let pen = model.palette.pen(measure);
         let style = Style::new().fg(pen.colour);
-        let text = format!("{} {}  ", pen.sample(), measure.name());
+        let text = format!("{} {}  ", pen.sample(), measure.as_str());
         spans.push(Span::styled(text, style));
     }
     Line::from(spans)
@@ -137,7 +137,7 @@ fn values(
         } else {
             bytes::human(value)
         };
-        let name = measure.name().trim_start_matches("device ");
+        let name = measure.as_str().trim_start_matches("device ");
         let _ = write!(text, " {name} {shown}");
     }
     let exact = track.values(Measure::Used)[index];
