@@ -12,8 +12,6 @@ use stormlog_export::recordings::session_labels;
 use stormlog_export::{Delivery, Levels, Recordings};
 use stormlog_format::Event;
 
-use super::look::FindingsSource;
-
 /// How many of the last events in a recorder's memory are read for the metrics. The number is large
 /// enough that several of these events belong to each device.
 const LAST_EVENTS: i64 = 512;
@@ -58,17 +56,6 @@ impl State {
             recordings: Mutex::default(),
             findings: Mutex::default(),
             problem: Mutex::default(),
-        }
-    }
-
-    /// Where the analysis of this run reads the events from.
-    pub(super) fn findings_source(&self) -> FindingsSource {
-        match &self.watched {
-            Watched::Sinks { root, rank } => FindingsSource::Sinks {
-                root: root.clone(),
-                rank: *rank,
-            },
-            Watched::Recorder { recorder, .. } => FindingsSource::Recorder(recorder.clone()),
         }
     }
 
