@@ -1,7 +1,7 @@
 //! The identity of a run: its id, its command, the directory and git commit in which it was
 //! started, and its launcher.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -85,24 +85,20 @@ pub(super) fn program(words: &[String]) -> String {
     let script = words
         .iter()
         .find(|word| Path::new(word).extension().is_some_and(|end| end == "py"));
+    let file_name = |path: &str| {
+        let name = Path::new(path).file_name();
+        name.map_or_else(|| path.into(), OsStr::to_string_lossy)
+            .into_owned()
+    };
     if let Some(script) = script {
-        let name = Path::new(script).file_name();
-        return name.map_or_else(
-            || script.clone(),
-            |name| name.to_string_lossy().into_owned(),
-        );
+        return file_name(script);
     }
     let module = words.iter().position(|word| word == "-m");
     if let Some(module) = module.and_then(|index| words.get(index + 1)) {
         return module.clone();
     }
     let first = words.first().map(String::as_str).unwrap_or_default();
-    let name = Path::new(first).file_name();
-    let name = name.map_or_else(
-        || first.to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    );
-    redacted_words(&[name])
+    redacted_words(&[file_name(first)])
 }
 
 fn launcher(words: &[String]) -> Option<String> {
