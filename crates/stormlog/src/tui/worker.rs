@@ -28,24 +28,12 @@ use crate::machine::{now_ns, on_this_machine, settle_statuses};
 /// screen.
 const REPORT_EVERY: Duration = Duration::from_millis(33);
 
-/// Sends requests to the worker's thread, which answers them one after the other.
-pub(crate) struct Worker {
-    requests: Sender<Effect>,
-}
-
-impl Worker {
-    pub(crate) fn start(replies: Sender<Message>) -> Self {
-        let (requests, inbox) = channel();
-        std::thread::spawn(move || Desk::new(replies).work(&inbox));
-        Self { requests }
-    }
-
-    /// Sends an effect (a description of work) to the worker; the worker's reply arrives as a
-    /// message.
-    pub(crate) fn request(&self, effect: Effect) {
-        // Sending cannot fail, because the worker's thread runs as long as the program.
-        let _ = self.requests.send(effect);
-    }
+/// Starts the worker's thread. The worker carries out the effects (descriptions of work) that are
+/// sent to it, one after the other; its replies arrive as messages.
+pub(crate) fn start(replies: Sender<Message>) -> Sender<Effect> {
+    let (requests, inbox) = channel();
+    std::thread::spawn(move || Desk::new(replies).work(&inbox));
+    requests
 }
 
 /// The state of the worker's thread: the opened paths and what was loaded and computed from them.
@@ -101,7 +89,7 @@ impl Desk {
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
-                // The other effects are handled by the thread of `Clerk` and by the main loop.
+                // The other effects are handled by the clerk and by the main loop.
                 _ => Ok(()),
             };
             if let Err(error) = done
@@ -261,24 +249,17 @@ impl Desk {
         Ok((report, story))
     }
 
-    fn sessions_with(&self, ids: &[Text]) -> Vec<&LoadedSession> {
-        self.loaded
-            .iter()
-            .flat_map(|loaded| &loaded.sessions)
-            .filter(|session| ids.contains(&session.summary.session_id))
-            .collect()
-    }
-
     fn story(&self, report: &Report, index: usize) -> Story {
         let Some(run) = report.runs.get(index) else {
             return Story::default();
         };
-        let ids: Vec<Text> = run
-            .sessions
-            .iter()
-            .map(|session| session.session_id.clone())
-            .collect();
-        let mut story = Story::of_run(&run.timeline, &self.sessions_with(&ids));
+        let is_of_run = |session: &&LoadedSession| {
+            let id = &session.summary.session_id;
+            run.sessions.iter().any(|one| one.session_id == *id)
+        };
+        let sessions = self.loaded.iter().flat_map(|loaded| &loaded.sessions);
+        let sessions: Vec<&LoadedSession> = sessions.filter(is_of_run).collect();
+        let mut story = Story::of_run(&run.timeline, &sessions);
         story.add_diagnosis(&run.diagnosis);
         story
     }
@@ -298,8 +279,7 @@ impl Desk {
     }
 
     fn compare(&self, path: &Path) -> anyhow::Result<()> {
-        let open = self.paths.first().map_or(Path::new("."), PathBuf::as_path);
-        let comparison = super::comparison::with(&self.loaded, open, path)?;
+        let comparison = super::comparison::with(&self.loaded, self.first_path(), path)?;
         self.reply(Message::Compared(Box::new(comparison)))
     }
 
