@@ -29,7 +29,7 @@ pub(crate) struct OpenedRun {
 }
 
 /// A line of the table of ranks on the diagnostics tab.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RankLine {
     pub(crate) rank: i64,
     /// The sample count, peaks and sampling gaps of the rank's recording; `None` if nothing was
@@ -130,9 +130,7 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
     let line = |rank: i64, coverage: Option<RankCoverage>| RankLine {
         rank,
         coverage,
-        hidden_peak: None,
-        finding: None,
-        is_first_cause: false,
+        ..RankLine::default()
     };
     for one in &run.ranks {
         lines.insert(one.rank, line(one.rank, Some(one.clone())));

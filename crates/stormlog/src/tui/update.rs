@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use stormlog_analysis::issue::DecidedState;
 
-use super::effect::{Effect, ExportFormat};
+use super::effect::Effect;
 use super::keys::{self, Action};
 use super::message::{Fresh, Message};
 use super::model::{Loading, Model, Pane, Purpose, SortBy, Tab};
@@ -17,12 +17,13 @@ use super::plot::PlotView;
 use super::run::OpenedRun;
 use super::sampler::Target;
 use super::view::{self, Hit};
-pub(crate) use plot::shown_tracks;
+use crate::export::EventFormat;
+pub(crate) use plot::{chosen_track, shown_tracks};
 
 /// If the live view shows a sink, the description of its target starts with this prefix.
 const SINK: &str = "sink ";
 /// By how many lines the keys Page Up and Page Down move the selection.
-const PAGE: usize = 10;
+const PAGE: isize = 10;
 
 /// Changes the model as a message requires, and returns the work that is now to be done outside the
 /// model, such as loading a path.
@@ -136,8 +137,8 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::GoTo(tab) => model.tab = tab,
         Action::Up => move_cursor(model, -1),
         Action::Down => move_cursor(model, 1),
-        Action::PageUp => move_cursor(model, -isize::try_from(PAGE).unwrap_or(1)),
-        Action::PageDown => move_cursor(model, isize::try_from(PAGE).unwrap_or(1)),
+        Action::PageUp => move_cursor(model, -PAGE),
+        Action::PageDown => move_cursor(model, PAGE),
         Action::Open => return dialog::open(model, Purpose::Open),
         Action::Reload if model.paths.is_empty() => return vec![Effect::ListRuns],
         Action::Reload => return vec![Effect::Open(model.paths.clone())],
@@ -181,8 +182,8 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             return vec![Effect::StopWatching];
         }
         Action::Limits => return dialog::open(model, Purpose::Limits),
-        Action::ExportJson => return export(model, ExportFormat::Json),
-        Action::ExportCsv => return export(model, ExportFormat::Csv),
+        Action::ExportJson => return export(model, EventFormat::Json),
+        Action::ExportCsv => return export(model, EventFormat::Csv),
         other => return plot::act(model, other),
     }
     Vec::new()
@@ -348,7 +349,7 @@ fn watch_sink(model: &mut Model) -> Vec<Effect> {
     watch(model, &what, Target::Sinks(sinks))
 }
 
-fn export(model: &mut Model, format: ExportFormat) -> Vec<Effect> {
+fn export(model: &mut Model, format: EventFormat) -> Vec<Effect> {
     if model.monitor.events.is_empty() {
         model.note = Some((
             true,

@@ -13,7 +13,7 @@ use stormlog_report::escape::for_terminal;
 use stormlog_report::{Measure, bytes};
 
 use super::timeline::Timeline;
-use super::{first_line, framed, inside};
+use super::{first_line, framed, inside, safe};
 use crate::tui::model::{Model, Tab};
 use crate::tui::monitor::{Lane, lane_name, percent, share_of};
 use crate::tui::points::columns;
@@ -41,10 +41,8 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 
 fn hint(model: &Model) -> Vec<Line<'static>> {
     if let Some(failure) = &model.monitor.failure {
-        return vec![Line::styled(
-            for_terminal(failure).into_owned(),
-            model.palette.severity("critical"),
-        )];
+        let style = model.palette.severity("critical");
+        return vec![Line::styled(safe(failure), style)];
     }
     if model.monitor.what.is_some() {
         return vec![Line::from("waiting for the first sample")];
@@ -179,12 +177,7 @@ fn numbers(model: &Model, rank: i64, device: i64, lane: &Lane) -> Line<'static> 
     ];
     if let Some(total) = lane.total.filter(|total| *total > 0) {
         let share = percent(used, total);
-        let limits = model.monitor.limits;
-        let style = match share {
-            share if share >= limits.critical => model.palette.severity("critical"),
-            share if share >= limits.warning => model.palette.severity("warning"),
-            _ => model.palette.good(),
-        };
+        let style = model.palette.level(model.monitor.limits.level(share));
         spans.push(Span::styled(format!("  {share:.1} %"), style));
         spans.push(Span::raw(format!(" of {}", bytes::human(total))));
     }
@@ -225,10 +218,8 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let inner = framed(model, frame, area, "Collector");
     let mut lines = Vec::new();
     if let Some(failure) = &monitor.failure {
-        lines.push(Line::styled(
-            for_terminal(failure).into_owned(),
-            model.palette.severity("critical"),
-        ));
+        let style = model.palette.severity("critical");
+        lines.push(Line::styled(safe(failure), style));
     } else {
         lines.extend(collectors(model));
     }
