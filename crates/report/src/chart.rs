@@ -6,7 +6,7 @@ use stormlog_format::human_duration;
 
 use crate::phase::Phase;
 use crate::scale::{Span, Tick, TimeScale, ValueScale, byte_ticks, time_ticks};
-use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
+use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::time;
 
@@ -150,11 +150,7 @@ pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) 
             y += 19.0;
         }
         match key.look {
-            Look::Patch => scene.shapes.push(Shape::Rect {
-                area: Area::new(x, y - 10.0, 22.0, 11.0),
-                fill: key.ink,
-                radius: 2.0,
-            }),
+            Look::Patch => scene.rounded(Area::new(x, y - 10.0, 22.0, 11.0), key.ink, 2.0),
             look => scene.line(
                 (x, y - 4.0),
                 (x + 22.0, y - 4.0),

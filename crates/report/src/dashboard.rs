@@ -12,7 +12,7 @@ use crate::host_lane::HostLane;
 use crate::mark::{MarkGroup, grouped};
 use crate::ranks;
 use crate::scale::Span;
-use crate::scene::{Area, Scene, Shape, TextStyle};
+use crate::scene::{Area, Scene, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
@@ -163,11 +163,7 @@ fn banner(scene: &mut Scene, area: Area, theme: Theme, severity: Severity, verdi
     let more = lines.len().saturating_sub(1) as f64 * BANNER_ROW;
     let area = Area::new(area.x, area.y, area.width, area.height + more);
     let ink = theme.severity(severity);
-    scene.shapes.push(Shape::Rect {
-        area,
-        fill: ink.with_opacity(0.13),
-        radius: 4.0,
-    });
+    scene.rounded(area, ink.with_opacity(0.13), 4.0);
     scene.rect(Area::new(area.x, area.y, 4.0, area.height), ink);
     for (index, line) in lines.into_iter().enumerate() {
         let y = area.y + 22.0 + index as f64 * BANNER_ROW;

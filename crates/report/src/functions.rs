@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::bytes::human;
 use crate::chart;
 use crate::label::clean;
-use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
+use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
 use crate::timeline;
@@ -208,11 +208,8 @@ impl FunctionTable {
             scene.text((area.x + names - 10.0, baseline), text, label);
             let room = area.width - names - numbers;
             let width = (value.max(0.0) / most * room).max(1.0);
-            scene.shapes.push(Shape::Rect {
-                area: Area::new(area.x + names, y + row * 0.18, width, row * 0.64),
-                fill: theme.rank(0),
-                radius: 2.0,
-            });
+            let bar = Area::new(area.x + names, y + row * 0.18, width, row * 0.64);
+            scene.rounded(bar, theme.rank(0), 2.0);
             let text = match what {
                 FunctionBars::Seconds => seconds_text(*value),
                 _ => human(*value as i64),

@@ -40,7 +40,6 @@ pub mod markdown;
 mod marks_lane;
 mod moment;
 mod page;
-mod paint;
 mod phase;
 mod png;
 mod ranks;

@@ -197,11 +197,12 @@ impl Scene {
     }
 
     pub(crate) fn rect(&mut self, area: Area, fill: Ink) {
-        self.shapes.push(Shape::Rect {
-            area,
-            fill,
-            radius: 0.0,
-        });
+        self.rounded(area, fill, 0.0);
+    }
+
+    /// Adds a filled rectangle with round corners.
+    pub(crate) fn rounded(&mut self, area: Area, fill: Ink, radius: f64) {
+        self.shapes.push(Shape::Rect { area, fill, radius });
     }
 
     pub(crate) fn line(&mut self, from: Point, to: Point, stroke: Stroke) {

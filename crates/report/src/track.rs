@@ -95,27 +95,22 @@ impl DrawnTrack {
     /// The note of a point is its description and may be empty.
     pub fn from_points(mut points: Vec<(i64, i64, i64, String)>) -> Self {
         points.sort_by_key(|point| point.0);
-        let mut track = Self {
-            device_id: 0,
-            ..Self::default()
-        };
+        let mut track = Self::default();
         for (time, allocated, reserved, note) in points {
-            track.push(time, [allocated, reserved]);
+            track.times.push(time);
+            for (column, measure) in track.columns.iter_mut().zip(Measure::ALL) {
+                column.push(match measure {
+                    Measure::Allocated => allocated,
+                    Measure::Reserved => reserved,
+                    _ => UNKNOWN,
+                });
+            }
             track.notes.push(clean(&note));
         }
         // The points are all events of an allocator's history, so no data is missing between two
         // points and no sampling gap is drawn.
         track.gap_ns = i64::MAX;
         track
-    }
-
-    fn push(&mut self, time: i64, values: [i64; 2]) {
-        self.times.push(time);
-        let unknown = [UNKNOWN; Measure::ALL.len() - 2];
-        let values = values.into_iter().chain(unknown);
-        for (column, value) in self.columns.iter_mut().zip(values) {
-            column.push(value);
-        }
     }
 
     /// Converts a track of the timeline for drawing; `skew_ns` is the offset of its clock to the
