@@ -11,9 +11,7 @@ use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states_of, sidecar_of,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
-use stormlog_analysis::{
-    Artifact, LoadOptions, Loaded, LoadedSession, artifacts_at, gather, read_rollups,
-};
+use stormlog_analysis::{LoadOptions, Loaded, LoadedSession, gather, read_rollups};
 use stormlog_format::{SessionStatus, SessionSummary, Text};
 use stormlog_report::Story;
 
@@ -23,6 +21,7 @@ use super::message::{Fresh, Message};
 use super::outline::Outline;
 use crate::live::Pace;
 use crate::machine::{now_ns, on_this_machine, settle_statuses};
+use crate::progress::total_bytes;
 
 /// The shortest time between two progress messages, about the time between two frames of the
 /// screen.
@@ -194,12 +193,7 @@ impl Desk {
     }
 
     fn load(&mut self, store: &Store, sends_progress: bool) -> anyhow::Result<()> {
-        let mut artifacts = Vec::new();
-        for path in &self.paths {
-            artifacts.extend(artifacts_at(path)?);
-        }
-        let size = |path: &PathBuf| Artifact::at(path).map_or(0, |artifact| artifact.size_bytes());
-        let total: u64 = artifacts.iter().map(size).sum();
+        let total = total_bytes(self.paths.iter().map(PathBuf::as_path));
         let progress = Mutex::new((0_u64, Instant::now()));
         let replies = Mutex::new(self.replies.clone());
         let advance = |read: u64| {
