@@ -103,19 +103,17 @@ impl State {
     /// Stores how many findings of each kind and severity an analysis found.
     pub(super) fn keep_findings(&self, diagnosis: &Diagnosis) {
         let findings = diagnosis.findings();
-        let severities = [Severity::Warning, Severity::Critical];
-        let counts = Kind::ALL.into_iter().flat_map(|kind| {
-            let findings = &findings;
-            severities.map(|severity| {
-                let of_both = |one: &&&_| {
-                    let finding: &stormlog_analysis::detect::Finding = one;
-                    finding.kind == kind && finding.severity == severity
-                };
-                let count = findings.iter().filter(of_both).count();
-                (kind, severity, i64::try_from(count).unwrap_or(i64::MAX))
-            })
-        });
-        *lock(&self.findings) = Some(counts.collect());
+        let mut counts = Vec::new();
+        for kind in Kind::ALL {
+            for severity in [Severity::Warning, Severity::Critical] {
+                let of_both = findings
+                    .iter()
+                    .filter(|finding| finding.kind == kind && finding.severity == severity);
+                let count = i64::try_from(of_both.count()).unwrap_or(i64::MAX);
+                counts.push((kind, severity, count));
+            }
+        }
+        *lock(&self.findings) = Some(counts);
     }
 
     pub(super) fn keep_problem(&self, problem: String) {
