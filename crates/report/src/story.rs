@@ -1,8 +1,9 @@
 //! A story is the content of a chart: tracks, marks, phases and the texts around them.
 
-use stormlog_analysis::LoadedSession;
+use stormlog_analysis::analyze::RunReport;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
+use stormlog_analysis::{Loaded, LoadedSession};
 use stormlog_format::{counted, human_duration, names};
 
 use crate::analyze::{cause_lines, note_lines};
@@ -142,6 +143,18 @@ impl Story {
             ..Self::default()
         };
         story.settle();
+        story
+    }
+
+    /// Creates the story of a run of a report, with its diagnosis. `loaded` contains the sessions of
+    /// the report.
+    pub fn of_report(run: &RunReport, loaded: &[Loaded]) -> Self {
+        let sessions = loaded.iter().flat_map(|one| &one.sessions);
+        let sessions: Vec<&LoadedSession> = sessions
+            .filter(|session| run.sessions.contains(&session.summary))
+            .collect();
+        let mut story = Self::of_run(&run.timeline, &sessions);
+        story.add_diagnosis(&run.diagnosis);
         story
     }
 

@@ -11,7 +11,7 @@ use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states_of, sidecar_of,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
-use stormlog_analysis::{LoadOptions, Loaded, LoadedSession, gather, read_rollups};
+use stormlog_analysis::{LoadOptions, Loaded, gather, read_rollups};
 use stormlog_format::{SessionStatus, SessionSummary, Text};
 use stormlog_report::Story;
 
@@ -244,18 +244,8 @@ impl Desk {
     }
 
     fn story(&self, report: &Report, index: usize) -> Story {
-        let Some(run) = report.runs.get(index) else {
-            return Story::default();
-        };
-        let is_of_run = |session: &&LoadedSession| {
-            let id = &session.summary.session_id;
-            run.sessions.iter().any(|one| one.session_id == *id)
-        };
-        let sessions = self.loaded.iter().flat_map(|loaded| &loaded.sessions);
-        let sessions: Vec<&LoadedSession> = sessions.filter(is_of_run).collect();
-        let mut story = Story::of_run(&run.timeline, &sessions);
-        story.add_diagnosis(&run.diagnosis);
-        story
+        let run = report.runs.get(index);
+        run.map_or_else(Story::default, |run| Story::of_report(run, &self.loaded))
     }
 
     fn show_run(&mut self, index: usize) -> anyhow::Result<()> {
