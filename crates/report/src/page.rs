@@ -3,6 +3,7 @@
 
 mod comparison;
 
+use serde::Serialize;
 use stormlog_format::json::{Layout, Writer, value_of};
 use stormlog_format::{Map, Value, counted};
 
@@ -43,42 +44,42 @@ pub(crate) struct PageData {
 }
 
 /// One line of a panel (a plot on the page): its name, its colour and its values.
+#[derive(Serialize)]
 struct Line {
     name: String,
-    colour: Colour,
+    /// The name of the colour in the style sheet and the script of the page.
+    colour: String,
+    #[serde(skip)]
     values: Vec<i64>,
     /// The highest value in the shown time range, printed in the legend.
     peak: Option<i64>,
 }
 
-enum Colour {
-    Measure(Measure),
-    Rank(usize),
-    Plain(&'static str),
+/// The name of the colour of a measure.
+fn measure_colour(measure: Measure) -> String {
+    let name = match measure {
+        Measure::Allocated => "allocated",
+        Measure::Reserved => "reserved",
+        Measure::Used => "used",
+        Measure::Capacity => "capacity",
+        Measure::Hidden | Measure::Own => "hidden",
+        Measure::Others => "others",
+    };
+    name.to_owned()
 }
 
-impl Colour {
-    /// The colour of a measure's n-th line in a panel: the colour of the measure if it has only one
-    /// line, otherwise the colour of a rank.
-    fn of(measure: Measure, index: usize, is_only: bool) -> Self {
-        if is_only {
-            Self::Measure(measure)
-        } else {
-            Self::Rank(index)
-        }
-    }
+/// The name of the colour of the n-th rank of a panel, counted from 0.
+fn rank_colour(index: usize) -> String {
+    format!("rank{}", index % 8)
+}
 
-    fn name(&self) -> String {
-        match self {
-            Self::Measure(Measure::Allocated) => "allocated".into(),
-            Self::Measure(Measure::Reserved) => "reserved".into(),
-            Self::Measure(Measure::Used) => "used".into(),
-            Self::Measure(Measure::Capacity) => "capacity".into(),
-            Self::Measure(Measure::Hidden | Measure::Own) => "hidden".into(),
-            Self::Measure(Measure::Others) => "others".into(),
-            Self::Rank(index) => format!("rank{}", index % 8),
-            Self::Plain(name) => (*name).into(),
-        }
+/// The name of the colour of a measure's n-th line in a panel: the colour of the measure if it has
+/// only one line, otherwise the colour of a rank.
+fn line_colour(measure: Measure, index: usize, is_only: bool) -> String {
+    if is_only {
+        measure_colour(measure)
+    } else {
+        rank_colour(index)
     }
 }
 
@@ -173,7 +174,7 @@ impl Builder {
     }
 
     /// The line of a measure of a track in the shown time range.
-    fn line(&self, track: &DrawnTrack, measure: Measure, name: &str, colour: Colour) -> Line {
+    fn line(&self, track: &DrawnTrack, measure: Measure, name: &str, colour: String) -> Line {
         Line {
             name: name.to_owned(),
             colour,
@@ -184,10 +185,8 @@ impl Builder {
 
     fn timelines(&mut self, story: &Story) {
         for track in panels_of(story) {
-            let line = |measure, name: &str| {
-                let colour = Colour::Measure(measure);
-                self.line(track, measure, name, colour)
-            };
+            let line =
+                |measure, name: &str| self.line(track, measure, name, measure_colour(measure));
             let series = series_of(track).into_iter();
             let mut lines: Vec<Line> = series
                 .map(|series| line(series.measure, &series.name))
@@ -205,7 +204,7 @@ impl Builder {
                 "memory".to_owned()
             };
             let id = self.track(track, &title, &lines);
-            self.panel("lines", &title, vec![id]);
+            self.panel(&title, &[id], None);
         }
         self.hosts(story);
     }
@@ -220,15 +219,12 @@ impl Builder {
             } else {
                 format!("rank {}", track.rank)
             };
-            let colour = Colour::of(Measure::Allocated, index, is_only);
+            let colour = line_colour(Measure::Allocated, index, is_only);
             let line = self.line(track, Measure::Allocated, &name, colour);
             ids.push(self.track(track, &name, &[line]));
         }
         if !ids.is_empty() {
-            self.panel("lines", "host memory", ids);
-            if let Some(Value::Map(panel)) = self.panels.last_mut() {
-                panel.insert("host", Value::Bool(true));
-            }
+            self.panel("host memory", &ids, Some("host"));
         }
     }
 
@@ -243,7 +239,7 @@ impl Builder {
                 .enumerate()
                 .map(|(index, name)| Line {
                     name: name.into(),
-                    colour: Colour::Plain("envelope"),
+                    colour: "envelope".into(),
                     values: envelope
                         .columns
                         .iter()
@@ -261,11 +257,11 @@ impl Builder {
         }
         for (index, track) in view.lines.iter().enumerate() {
             let name = story.track_name(track);
-            let line = self.line(track, view.measure, &name, Colour::Rank(index));
+            let line = self.line(track, view.measure, &name, rank_colour(index));
             ids.push(self.track(track, &name, &[line]));
         }
         let title = format!("{}, all ranks on one time axis", view.measure.as_str());
-        self.panel("lines", &title, ids);
+        self.panel(&title, &ids, None);
     }
 
     fn gap(&mut self, story: &Story) {
@@ -274,12 +270,12 @@ impl Builder {
         let mut ids = Vec::new();
         for (index, track) in tracks.into_iter().enumerate() {
             let name = story.track_name(track);
-            let colour = Colour::of(Measure::Hidden, index, one);
+            let colour = line_colour(Measure::Hidden, index, one);
             let label = if one { "hidden" } else { &name };
             let line = self.line(track, Measure::Hidden, label, colour);
             ids.push(self.track(track, &name, &[line]));
         }
-        self.panel("lines", "hidden memory", ids);
+        self.panel("hidden memory", &ids, None);
     }
 
     fn heat(&mut self, story: &Story) {
@@ -311,12 +307,16 @@ impl Builder {
         self.panels.push(Value::Map(panel));
     }
 
-    fn panel(&mut self, kind: &str, title: &str, tracks: Vec<i64>) {
+    /// Adds a panel with the lines of tracks. `flag` is the name of a property that the panel has:
+    /// it shows host memory (`host`), or a band between its lines (`band`).
+    fn panel(&mut self, title: &str, tracks: &[i64], flag: Option<&str>) {
         let mut panel = Map::new();
-        panel.insert("kind", kind);
+        panel.insert("kind", "lines");
         panel.insert("title", title);
-        let tracks = tracks.into_iter().map(Value::from).collect();
-        panel.insert("tracks", Value::List(tracks));
+        panel.insert("tracks", value_of(tracks));
+        if let Some(flag) = flag {
+            panel.insert(flag, Value::Bool(true));
+        }
         self.panels.push(Value::Map(panel));
     }
 
@@ -376,19 +376,12 @@ impl Builder {
             entry.insert("blocks", Value::List(blocks));
             levels.push(Value::Map(entry));
         }
-        let series = lines.iter().map(|line| {
-            let mut entry = Map::new();
-            entry.insert("name", line.name.as_str());
-            entry.insert("colour", Value::text(line.colour.name()));
-            entry.insert("peak", line.peak);
-            Value::Map(entry)
-        });
         let mut entry = Map::new();
         entry.insert("label", label);
         entry.insert("rank", rank);
         entry.insert("count", count as i64);
         entry.insert("gap", gap_ns.min(1 << 52));
-        entry.insert("series", Value::List(series.collect()));
+        entry.insert("series", value_of(lines));
         entry.insert("levels", Value::List(levels));
         if notes.len() == count {
             entry.insert("notes", Value::List(notes));

@@ -4,7 +4,7 @@
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Value};
 
-use super::{Builder, Colour, Line, PageData};
+use super::{Builder, Line, PageData, rank_colour};
 use crate::error::DrawError;
 use crate::ranks;
 use crate::scale::Span;
@@ -155,16 +155,13 @@ impl Builder {
         let [base, new] = values;
         let line = |name: &str, index, values: Vec<i64>| Line {
             name: name.to_owned(),
-            colour: Colour::Rank(index),
+            colour: rank_colour(index),
             peak: values.iter().copied().filter(|one| *one != UNKNOWN).max(),
             values,
         };
         let lines = [line(names.0, 0, base), line(names.1, 1, new)];
         let id = self.columns(times, &lines, title, None, gap_ns, Vec::new());
-        self.panel("lines", title, vec![id]);
-        if let Some(Value::Map(panel)) = self.panels.last_mut() {
-            panel.insert("band", Value::Bool(true));
-        }
+        self.panel(title, &[id], Some("band"));
     }
 }
 
