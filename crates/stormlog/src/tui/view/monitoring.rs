@@ -9,10 +9,10 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use stormlog_format::{counted, human_duration};
+use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Measure, bytes};
 
-use super::timeline::Timeline;
+use super::timeline::{Timeline, columns_in};
 use super::{first_line, framed, inside, safe};
 use crate::tui::model::{Model, Tab};
 use crate::tui::monitor::{Lane, lane_name, percent, share_of};
@@ -137,18 +137,10 @@ fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
         return;
     };
     let span = (*from, *to);
-    let curves = |count: usize| {
-        let columns = columns(lane.points.iter().copied(), span, count);
-        vec![(model.palette.pen(Measure::Used), columns)]
-    };
+    let columns = columns(lane.points.iter().copied(), span, columns_in(area));
     let limits = model.monitor.limits;
     let levels = [(limits.warning, "warning"), (limits.critical, "critical")];
     Timeline {
-        curves: &curves,
-        span,
-        start_ns: span.0,
-        cursor_ns: None,
-        marks: Vec::new(),
         levels: lane.total.map_or_else(Vec::new, |total| {
             let level = |(share, severity): (f64, &str)| {
                 (
@@ -159,7 +151,7 @@ fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
             levels.map(level).into()
         }),
         limit: lane.total,
-        palette: model.palette,
+        ..Timeline::of_used(columns, span, model.palette)
     }
     .draw(frame, area);
 }

@@ -10,7 +10,7 @@ use stormlog_report::analyze::note_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{LedgerLines, Measure, bytes, ledger_lines, time};
 
-use super::timeline::Timeline;
+use super::timeline::{Timeline, columns_in};
 use super::{below_header, first_path, framed, inside, line_at, nothing_yet, recent, safe};
 use crate::tui::model::Model;
 use crate::tui::outline::Outline;
@@ -196,10 +196,6 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return outline(model, frame, area);
     };
     let several = run.story.tracks().len();
-    let curves = |count: usize| {
-        let columns = track.columns(Measure::Used, span, count);
-        vec![(model.palette.pen(Measure::Used), columns)]
-    };
     let of = run.ranks.iter().find(|line| line.rank == track.rank);
     let peak = of
         .and_then(|line| line.coverage.as_ref()?.peaks.used)
@@ -216,15 +212,10 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         track.rank
     );
     let inner = framed(model, frame, area, &title);
+    let columns = track.columns(Measure::Used, span, columns_in(inner));
     Timeline {
-        curves: &curves,
-        span,
-        start_ns: span.0,
-        cursor_ns: None,
-        marks: Vec::new(),
-        levels: Vec::new(),
         limit,
-        palette: model.palette,
+        ..Timeline::of_used(columns, span, model.palette)
     }
     .draw(frame, inner);
 }
@@ -241,21 +232,8 @@ fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let title = "Device memory, maximum per interval (from rollups)";
     let inner = framed(model, frame, area, title);
     let span = (start_ns, outline.end_ns.max(start_ns));
-    let curves = |count: usize| {
-        let columns = columns(outline.curve.iter().copied(), span, count);
-        vec![(model.palette.pen(Measure::Used), columns)]
-    };
-    Timeline {
-        curves: &curves,
-        span,
-        start_ns,
-        cursor_ns: None,
-        marks: Vec::new(),
-        levels: Vec::new(),
-        limit: None,
-        palette: model.palette,
-    }
-    .draw(frame, inner);
+    let columns = columns(outline.curve.iter().copied(), span, columns_in(inner));
+    Timeline::of_used(columns, span, model.palette).draw(frame, inner);
 }
 
 /// The peaks and alerts from the rollups as text, which is shown until there is a verdict.

@@ -11,7 +11,7 @@ use stormlog_format::human_duration;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{DrawnTrack, Mark, Measure, UNKNOWN, bytes, time};
 
-use super::timeline::{Timeline, dots};
+use super::timeline::{Timeline, columns_in, dots};
 use super::{framed, inside, nothing_yet, safe};
 use stormlog_analysis::detect::Severity;
 
@@ -52,14 +52,13 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .iter()
         .filter(|mark| mark.rank.is_none_or(|rank| rank == track.rank))
         .filter(|mark| (span.0..=span.1).contains(&mark.time_ns));
-    let curves = |count: usize| {
-        let columns = |measure| track.columns(measure, span, count);
-        MEASURES
-            .map(|measure| (model.palette.pen(measure), columns(measure)))
-            .into()
+    let count = columns_in(plot);
+    let curve = |measure| {
+        let columns = track.columns(measure, span, count);
+        (model.palette.pen(measure), columns)
     };
     Timeline {
-        curves: &curves,
+        curves: MEASURES.map(curve).into(),
         span,
         start_ns: whole.0,
         cursor_ns: model.plot.cursor_ns,
