@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use stormlog_analysis::timeline::{self, CrowdedDevices, Peaks, Resource, Run, Step};
+use stormlog_analysis::timeline::{self, Column, CrowdedDevices, Peaks, Resource, Run, Step};
 use stormlog_format::names;
 
 use crate::label::clean;
+use crate::phase::Phase;
 use crate::reduce;
 use crate::scale::Span;
 
@@ -117,27 +118,18 @@ impl DrawnTrack {
     /// shared clock. Hidden memory is drawn only if `knows_hidden` is true; it is false if several
     /// recorded processes use the device and the share of this process is unknown.
     fn of(track: &timeline::Track, skew_ns: i64, knows_hidden: bool) -> Self {
-        let is_sorted = track.t_ns.is_sorted();
         let mut order: Vec<usize> = (0..track.t_ns.len()).collect();
-        if !is_sorted {
-            order.sort_by_key(|&sample| track.t_ns[sample]);
-        }
-        let values = |column: &timeline::Column| -> Vec<i64> {
-            let known = order.iter().map(|&sample| column.get(sample));
+        order.sort_by_key(|&sample| track.t_ns[sample]);
+        let values = |column: Option<&Column>| -> Vec<i64> {
+            let at = |&sample: &usize| column.and_then(|column| column.get(sample));
+            let known = order.iter().map(at);
             known.map(|value| value.unwrap_or(UNKNOWN)).collect()
         };
-        let nothing = timeline::Column::default();
+        let is_device = track.resource() != Resource::Host;
         let knows_own = track.knows_own();
-        let of_device = |column: timeline::Column| match track.resource() {
-            Resource::Host => timeline::Column::default(),
-            Resource::Device(_) => column,
-        };
-        let hidden = of_device(if knows_hidden {
-            track.hidden()
-        } else {
-            timeline::Column::default()
-        });
-        let others = of_device(track.other_processes_bytes().into_iter().collect());
+        let hidden = (is_device && knows_hidden).then(|| track.hidden());
+        let others = || track.other_processes_bytes().into_iter().collect();
+        let others: Option<Column> = is_device.then(others);
         let sampling = track.sampling();
         Self {
             session_id: clean(&track.session_id),
@@ -149,14 +141,13 @@ impl DrawnTrack {
             skew_ns,
             times: order.iter().map(|&sample| track.t_ns[sample]).collect(),
             columns: Measure::ALL.map(|measure| match measure {
-                Measure::Allocated => values(&track.allocated),
-                Measure::Reserved => values(&track.reserved),
-                Measure::Used => values(&track.used),
-                Measure::Capacity => values(&track.total),
-                Measure::Hidden => values(&hidden),
-                Measure::Own if knows_own => values(&track.own),
-                Measure::Own => values(&nothing),
-                Measure::Others => values(&others),
+                Measure::Allocated => values(Some(&track.allocated)),
+                Measure::Reserved => values(Some(&track.reserved)),
+                Measure::Used => values(Some(&track.used)),
+                Measure::Capacity => values(Some(&track.total)),
+                Measure::Hidden => values(hidden.as_ref()),
+                Measure::Own => values(knows_own.then_some(&track.own)),
+                Measure::Others => values(others.as_ref()),
             }),
             notes: Vec::new(),
             gap_ns: sampling.gap_ns,
@@ -268,6 +259,15 @@ impl DrawnTrack {
     /// Whether a value of the measure was recorded at any time.
     pub(crate) fn knows(&self, measure: Measure) -> bool {
         self.values(measure).iter().any(|value| *value != UNKNOWN)
+    }
+
+    /// The highest sampled value of a measure in a phase of the track's rank.
+    pub fn highest_in(&self, measure: Measure, phase: &Phase) -> Option<i64> {
+        let (start, end) = (phase.start_ns, phase.end_ns);
+        self.highest(
+            measure,
+            Span::new(self.shared_ns(start), self.shared_ns(end)),
+        )
     }
 
     /// The highest sampled value of a measure in a time span of the shared clock.

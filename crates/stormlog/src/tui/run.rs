@@ -184,22 +184,11 @@ fn phase_lines(story: &Story) -> Vec<PhaseLine> {
             line.ranks.insert(index, phase.rank);
         }
         for track in tracks.get(&phase.rank).into_iter().flatten() {
-            line.peak_used = line.peak_used.max(peak_between(
-                track.times(),
-                track.values(Measure::Used),
-                (phase.start_ns, phase.end_ns),
-            ));
+            let peak = track.highest_in(Measure::Used, phase);
+            line.peak_used = line.peak_used.max(peak);
         }
     }
     let mut lines: Vec<PhaseLine> = lines.into_values().collect();
     lines.sort_by(|a, b| (b.total_ns, &a.path).cmp(&(a.total_ns, &b.path)));
     lines
-}
-
-/// The highest value of the samples between two times, both included; `None` if no value is known.
-fn peak_between(times: &[i64], values: &[i64], (from, to): (i64, i64)) -> Option<i64> {
-    let start = times.partition_point(|time| *time < from);
-    let end = times.partition_point(|time| *time <= to).max(start);
-    let known = values[start..end].iter().copied();
-    known.filter(|value| *value != UNKNOWN).max()
 }
