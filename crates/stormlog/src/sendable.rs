@@ -151,19 +151,14 @@ impl Sendable {
     /// Adds a number to a file name if another file has the same name, because redacting secrets
     /// may have made two names equal.
     fn free_name(&self, name: String) -> String {
-        let is_free = |name: &str| name.contains(HIDDEN).then(|| self.has(name)) != Some(true);
-        let mut numbered = (2..).map(|number| match name.rsplit_once('.') {
+        let has = |name: &str| self.files.iter().any(|(known, _)| known == name);
+        let numbered = (2..).map(|number| match name.rsplit_once('.') {
             Some((stem, ending)) => format!("{stem}-{number}.{ending}"),
             None => format!("{name}-{number}"),
         });
-        if is_free(&name) {
-            return name;
-        }
-        numbered.find(|name| is_free(name)).unwrap_or(name)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.files.iter().any(|(known, _)| known == name)
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        let free = names.find(|name| !name.contains(HIDDEN) || !has(name));
+        free.unwrap_or(name)
     }
 
     fn leave_out(&mut self, name: &str, why: &str) {

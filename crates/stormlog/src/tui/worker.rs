@@ -195,7 +195,6 @@ impl Desk {
     fn load(&mut self, store: &Store, sends_progress: bool) -> anyhow::Result<()> {
         let total = total_bytes(self.paths.iter().map(PathBuf::as_path));
         let progress = Mutex::new((0_u64, Instant::now()));
-        let replies = Mutex::new(self.replies.clone());
         let advance = |read: u64| {
             let Ok(mut progress) = progress.lock() else {
                 return;
@@ -203,9 +202,7 @@ impl Desk {
             progress.0 += read;
             if sends_progress && progress.1.elapsed() >= REPORT_EVERY {
                 progress.1 = Instant::now();
-                if let Ok(replies) = replies.lock() {
-                    let _ = replies.send(Message::Progress(progress.0, total));
-                }
+                let _ = self.replies.send(Message::Progress(progress.0, total));
             }
         };
         let options = LoadOptions {
@@ -272,10 +269,6 @@ impl Desk {
         first.map_or(Path::new("."), PathBuf::as_path)
     }
 
-    fn sidecar(&self) -> PathBuf {
-        sidecar_of(self.first_path())
-    }
-
     fn issues(&self) -> anyhow::Result<Vec<Issue>> {
         let Some(store) = &self.store else {
             return Ok(Vec::new());
@@ -299,14 +292,14 @@ impl Desk {
             at_ns: now_ns(),
             reason: None,
         };
-        change_states(&self.sidecar(), |states| {
+        let file = sidecar_of(self.first_path());
+        change_states(&file, |states| {
             for known in &issues {
                 states.remember(known);
             }
             states.decide(issue, &decision);
         })?;
         self.reply(Message::Issues(self.issues()?))?;
-        let file = self.sidecar();
         self.reply(Message::Done(format!("saved in {}", file.display())))
     }
 

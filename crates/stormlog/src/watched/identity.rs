@@ -101,16 +101,15 @@ pub(super) fn program(words: &[String]) -> String {
     redacted_words(&[file_name(first)])
 }
 
-fn launcher(words: &[String]) -> Option<String> {
-    let names = words.iter().take(4).filter_map(|word| {
+fn launcher(words: &[String]) -> Option<&'static str> {
+    let mut names = words.iter().take(4).filter_map(|word| {
         let name = Path::new(word).file_name()?.to_str()?;
         let name = name
             .strip_prefix("torch.distributed.")
             .map_or(name, |_| "torchrun");
-        LAUNCHERS.contains(&name).then(|| name.to_owned())
+        LAUNCHERS.into_iter().find(|known| *known == name)
     });
-    let from_command = { names }.next();
-    from_command.or_else(|| {
+    names.next().or_else(|| {
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let started_by = [
             ("SLURM_STEP_ID", "srun"),
@@ -118,8 +117,8 @@ fn launcher(words: &[String]) -> Option<String> {
             ("PMIX_RANK", "mpirun"),
             ("TORCHELASTIC_RUN_ID", "torchrun"),
         ];
-        let found = started_by.iter().find(|(name, _)| is_set(name));
-        found.map(|(_, launcher)| (*launcher).to_owned())
+        let found = started_by.into_iter().find(|(name, _)| is_set(name));
+        found.map(|(_, launcher)| launcher)
     })
 }
 
@@ -187,10 +186,7 @@ mod tests {
         for (line, name) in cases {
             assert_eq!(program(&words(line)), name);
         }
-        assert_eq!(
-            launcher(&words("torchrun train.py")).as_deref(),
-            Some("torchrun")
-        );
+        assert_eq!(launcher(&words("torchrun train.py")), Some("torchrun"));
     }
 
     #[test]

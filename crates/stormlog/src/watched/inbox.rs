@@ -57,9 +57,8 @@ impl Inbox {
         let run = run_id.get(..8).unwrap_or(run_id);
         let directory = root.join(format!("{PREFIX}{run}-{rank}-{}", std::process::id()));
         own_directory(&directory)?;
-        let owner =
-            own_identity().map(|owner| Writer::new(Layout::Compact).to_string(&value_of(&owner)));
-        if let Some(owner) = owner {
+        if let Some(owner) = own_identity() {
+            let owner = Writer::new(Layout::Compact).to_string(&value_of(&owner));
             fs::write(directory.join(OWNER), owner)
                 .with_context(|| format!("cannot write to '{}'", directory.display()))?;
         }
