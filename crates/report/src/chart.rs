@@ -1,7 +1,6 @@
 //! Parts that all charts share: heading, axes, grid, legend, bands for phases.
 
 use crate::story::{Canvas, Story};
-use stormlog_analysis::detect::Severity;
 use stormlog_format::human_duration;
 
 use crate::phase::Phase;
@@ -35,14 +34,31 @@ pub(crate) fn sheet(
     title: &str,
     subtitle: &[String],
 ) -> (Scene, Area) {
-    let (theme, verdict) = (canvas.theme, story.verdict.as_ref());
+    let theme = canvas.theme;
     let width = f64::from(canvas.width);
-    let taken = verdict_height(verdict, width - 48.0) as u32;
-    let height = canvas.height.unwrap_or(height + taken);
+    let verdict = story.verdict.as_ref().map(|(severity, text)| {
+        let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
+        let lines = wrapped(text, style, width - 48.0, VERDICT_LINES);
+        (style, text, lines)
+    });
+    let taken = verdict
+        .as_ref()
+        .map_or(0.0, |(_, _, lines)| lines.len() as f64 * VERDICT_ROW + 12.0);
+    let height = canvas.height.unwrap_or(height + taken as u32);
     let mut scene = Scene::new(canvas.width, height, theme.background());
     let page = Area::new(0.0, 0.0, width, f64::from(height)).inset(24.0, 18.0, 24.0, 14.0);
-    let y = heading(&mut scene, page, theme, &story.heading(title), subtitle);
-    let y = verdict_below(&mut scene, page, theme, y, verdict);
+    let mut y = heading(&mut scene, page, theme, &story.heading(title), subtitle);
+    if let Some((style, text, lines)) = verdict {
+        // The verdict is drawn 8 pixels higher, because the heading leaves more space below it than
+        // is needed.
+        y -= 8.0;
+        for line in lines {
+            y += VERDICT_ROW;
+            scene.text((page.x, y), line, style);
+        }
+        scene.description = format!("{}. {text}", scene.description);
+        y += 12.0;
+    }
     (scene, page.below(y))
 }
 
@@ -64,40 +80,6 @@ pub(crate) fn heading(
     }
     scene.description = format!("{title}. {}", subtitle.join(". "));
     y + 12.0
-}
-
-/// Draws the verdict in a few lines below the heading, which ends at `y`; returns the y position
-/// below the verdict.
-pub(crate) fn verdict_below(
-    scene: &mut Scene,
-    area: Area,
-    theme: Theme,
-    y: f64,
-    verdict: Option<&(Severity, String)>,
-) -> f64 {
-    let Some((severity, text)) = verdict else {
-        return y;
-    };
-    let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
-    let lines = wrapped(text, style, area.width, VERDICT_LINES);
-    // The verdict is drawn 8 pixels higher, because the heading leaves more space below it than is
-    // needed.
-    let mut y = y - 8.0;
-    for line in &lines {
-        y += VERDICT_ROW;
-        scene.text((area.x, y), line.clone(), style);
-    }
-    scene.description = format!("{}. {text}", scene.description);
-    y + 12.0
-}
-
-/// The height in pixels that the verdict needs when it is wrapped to a width in pixels; 0 without a
-/// verdict.
-pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -> f64 {
-    verdict.map_or(0.0, |(_, text)| {
-        let style = TextStyle::new(VERDICT, Theme::Light.text()).bold();
-        wrapped(text, style, width, VERDICT_LINES).len() as f64 * VERDICT_ROW + 12.0
-    })
 }
 
 /// Wraps a text into at most `most` lines; text that does not fit into them is cut.

@@ -83,11 +83,10 @@ pub(crate) fn panel(
     marks: &[Mark],
     span: Span,
 ) {
-    let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
-    let lane = Lane::new(marks, chart::time_scale(wide, span));
+    let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, BELOW), span);
+    let lane = Lane::new(marks, time);
     let above = lane.height().min(area.height / 2.0) + 4.0;
     let plot = area.inset(LEFT, above, RIGHT, BELOW);
-    let time = chart::time_scale(plot, span);
     let extremes = tracks
         .iter()
         .filter_map(|track| track.extremes(Measure::Hidden, track.within(span)));

@@ -27,11 +27,10 @@ pub(crate) struct HostLane<'a> {
 
 impl HostLane<'_> {
     pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme) {
-        let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
-        let lane = Lane::new(self.marks, chart::time_scale(wide, self.span));
+        let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, BELOW), self.span);
+        let lane = Lane::new(self.marks, time);
         let above = TITLE + lane.height();
         let plot = area.inset(LEFT, above.min(area.height / 2.0), RIGHT, BELOW);
-        let time = chart::time_scale(plot, self.span);
         let shown = &self.tracks[..self.tracks.len().min(MOST_LINES)];
         let most = |measure: Measure| {
             let peaks = shown

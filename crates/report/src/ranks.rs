@@ -134,15 +134,11 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme, marks: &[Mark]) {
-        let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
-        let (dots, flags): (Vec<Mark>, Vec<Mark>) = (
-            suspects_of(marks),
-            worth_a_flag(marks, self.story.tracks.len()),
-        );
-        let lane = Lane::new(&flags, chart::time_scale(wide, self.span));
+        let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, BELOW), self.span);
+        let flags = worth_a_flag(marks, self.story.tracks.len());
+        let lane = Lane::new(&flags, time);
         let above = lane.height().min(area.height / 2.0) + 4.0;
         let plot = area.inset(LEFT, above, RIGHT, BELOW);
-        let time = chart::time_scale(plot, self.span);
         let top = byte_ceiling(self.peak as f64, 8);
         let value = chart::byte_axis(scene, plot, theme, (0.0, top));
         if let Some(envelope) = &self.envelope {
@@ -156,8 +152,8 @@ impl<'a> View<'a> {
             };
             lines::line(scene, track, self.measure, time, value, stroke);
         }
-        for mark in dots {
-            self.dot(scene, theme, &mark, time, value);
+        for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Suspect) {
+            self.dot(scene, theme, mark, time, value);
         }
         lane.draw(scene, plot, area.y, time, theme);
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
@@ -206,11 +202,6 @@ pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
 /// on are dashed.
 fn look_of(index: usize) -> Look {
     if index < 8 { Look::Line } else { Look::Dashed }
-}
-
-fn suspects_of(marks: &[Mark]) -> Vec<Mark> {
-    let suspects = marks.iter().filter(|mark| mark.kind == MarkKind::Suspect);
-    suspects.cloned().collect()
 }
 
 /// The marks that are drawn with a label and a line across the plot. Alerts that are not critical

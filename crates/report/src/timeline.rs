@@ -272,12 +272,11 @@ pub(crate) struct Panel<'a> {
 impl Panel<'_> {
     pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme) {
         let below = if self.time_axis { BELOW } else { 14.0 };
-        let wide = area.inset(LEFT, 0.0, RIGHT, below);
-        let lane = Lane::new(self.marks, chart::time_scale(wide, self.span));
+        let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, below), self.span);
+        let lane = Lane::new(self.marks, time);
         let above = lane.height() + chart::phases_height(self.phases);
         let above = above.min(area.height / 2.0);
         let plot = area.inset(LEFT, above + 4.0, RIGHT, below);
-        let time = chart::time_scale(plot, self.span);
 
         let own_peak = || peak_of(self.track, self.requests, self.span);
         let peak = self.top.unwrap_or_else(own_peak);
