@@ -79,7 +79,7 @@ fn on_screen(path: &Path) -> OpenedRun {
             .recv_timeout(Duration::from_mins(5))
             .expect("an answer")
         {
-            Message::Run(report, story) => return OpenedRun::new(report, *story),
+            Message::Run(report, story) => return OpenedRun::new(report, 0, *story),
             Message::Failed(reason) => panic!("{}: {reason}", path.display()),
             _ => {}
         }

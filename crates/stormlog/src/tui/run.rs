@@ -56,31 +56,18 @@ pub(crate) struct PhaseLine {
 }
 
 impl OpenedRun {
-    pub(crate) fn new(report: Arc<Report>, story: Story) -> Self {
-        let mut run = Self {
-            report,
-            story: Story::default(),
-            index: 0,
-            marks: Vec::new(),
-            ranks: Vec::new(),
-            phases: Vec::new(),
-        };
-        run.show(0, story);
-        run
-    }
-
     /// Shows the run with the given index in the report; `story` is the content of this run's
     /// chart.
-    pub(crate) fn show(&mut self, index: usize, story: Story) {
-        self.index = index;
-        self.marks = story.marks();
-        self.ranks = self
-            .report
-            .runs
-            .get(index)
-            .map_or_else(Vec::new, |run| rank_lines(run, &story));
-        self.phases = phase_lines(&story);
-        self.story = story;
+    pub(crate) fn new(report: Arc<Report>, index: usize, story: Story) -> Self {
+        let run = report.runs.get(index);
+        Self {
+            index,
+            marks: story.marks(),
+            ranks: run.map_or_else(Vec::new, |run| rank_lines(run, &story)),
+            phases: phase_lines(&story),
+            report,
+            story,
+        }
     }
 
     /// The analysis of the shown run; `None` if the report contains no run.

@@ -5,6 +5,7 @@ mod dialog;
 mod plot;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use stormlog_analysis::issue::DecidedState;
@@ -46,7 +47,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Looking => model.loading = Loading::Looking,
         Message::Run(report, story) => {
             model.loading = Loading::Ready;
-            model.run = Some(OpenedRun::new(report, *story));
+            model.run = Some(OpenedRun::new(report, 0, *story));
             begin_run(model);
         }
         Message::Live => {
@@ -62,7 +63,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Recent(runs) => model.recent = Some(runs),
         Message::Shown(index, story) => {
             if let Some(run) = &mut model.run {
-                run.show(index, *story);
+                *run = OpenedRun::new(Arc::clone(&run.report), index, *story);
             }
             begin_run(model);
         }
@@ -282,7 +283,7 @@ fn refresh(model: &mut Model, fresh: Fresh) {
             .collect()
     };
     let chosen = names(model).into_iter().nth(model.plot.track);
-    model.run = Some(OpenedRun::new(fresh.report, fresh.story));
+    model.run = Some(OpenedRun::new(fresh.report, 0, fresh.story));
     let index = names(model)
         .into_iter()
         .position(|name| Some(name) == chosen);
