@@ -123,15 +123,12 @@ impl FunctionTable {
         let height = canvas.height.unwrap_or(900);
         let (mut scene, area) = self.page("Memory profile", canvas, height);
         let (half, tall) = ((area.width - 24.0) / 2.0, (area.height - 24.0) / 2.0);
-        let quarter = |column: f64, row: f64| {
-            Area::new(
-                area.x + column * (half + 24.0),
-                area.y + row * (tall + 24.0),
-                half,
-                tall,
-            )
+        let quarter = |scene: &mut Scene, column: f64, row: f64, title: &str| {
+            let x = area.x + column * (half + 24.0);
+            let y = area.y + row * (tall + 24.0);
+            titled(scene, Area::new(x, y, half, tall), theme, title)
         };
-        let inner = titled(&mut scene, quarter(0.0, 0.0), theme, "timeline");
+        let inner = quarter(&mut scene, 0.0, 0.0, "timeline");
         if let (Ok(span), Some(track)) = (story.shown(), story.tracks.first()) {
             timeline::Panel {
                 track,
@@ -145,26 +142,11 @@ impl FunctionTable {
             }
             .draw(&mut scene, inner, theme);
         }
-        let inner = titled(
-            &mut scene,
-            quarter(1.0, 0.0),
-            theme,
-            "allocated per call, mean",
-        );
+        let inner = quarter(&mut scene, 1.0, 0.0, "allocated per call, mean");
         self.bar_panel(&mut scene, inner, theme, FunctionBars::Allocated);
-        let inner = titled(
-            &mut scene,
-            quarter(0.0, 1.0),
-            theme,
-            "calls by allocated bytes",
-        );
+        let inner = quarter(&mut scene, 0.0, 1.0, "calls by allocated bytes");
         self.histogram_panel(&mut scene, inner, theme);
-        let inner = titled(
-            &mut scene,
-            quarter(1.0, 1.0),
-            theme,
-            "time against allocated bytes",
-        );
+        let inner = quarter(&mut scene, 1.0, 1.0, "time against allocated bytes");
         self.scatter_panel(&mut scene, inner, theme);
         scene
     }
