@@ -113,11 +113,11 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
 fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
     const SIZE: (u32, u32) = (760, 380);
     let span = story.shown()?;
-    let mut scene = Scene::new(SIZE.0, SIZE.1, theme.background());
+    let mut scene = Scene::new(SIZE.0, SIZE.1, theme);
     scene.description = story.title.clone().unwrap_or_default();
     let area = Area::new(0.0, 4.0, f64::from(SIZE.0), f64::from(SIZE.1) - 4.0);
     let keys = keys_of(&story.tracks.iter().collect::<Vec<_>>(), span, theme);
-    let rest = chart::legend(&mut scene, area, theme, &keys);
+    let rest = chart::legend(&mut scene, area, &keys);
     for track in &story.tracks {
         let panel = Panel {
             track,
@@ -129,7 +129,7 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
             requests: &[],
             top: None,
         };
-        panel.draw(&mut scene, rest, theme);
+        panel.draw(&mut scene, rest);
     }
     Ok(to_svg(&scene))
 }

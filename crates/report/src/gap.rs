@@ -28,8 +28,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let (mut scene, rest) = chart::sheet(story, canvas, 460, "Hidden device memory", &subtitle);
     let chosen = widest(&story.tracks, span);
     let keys = keys(story, &chosen, span, theme);
-    let area = chart::legend(&mut scene, rest, theme, &keys);
-    panel(&mut scene, area, theme, &chosen, &story.marks(), span);
+    let area = chart::legend(&mut scene, rest, &keys);
+    panel(&mut scene, area, &chosen, &story.marks(), span);
     Ok(scene)
 }
 
@@ -78,7 +78,6 @@ fn keys(story: &Story, tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
-    theme: Theme,
     tracks: &[&DrawnTrack],
     marks: &[Mark],
     span: Span,
@@ -99,9 +98,9 @@ pub(crate) fn panel(
     } else {
         0.0
     };
-    let value = chart::byte_axis(scene, plot, theme, (bottom, top));
+    let value = chart::byte_axis(scene, plot, (bottom, top));
     if tracks.is_empty() {
-        let style = TextStyle::new(13.0, theme.muted());
+        let style = TextStyle::new(13.0, scene.theme.muted());
         let text = "unknown: used or reserved memory not recorded, or processes share the device";
         scene.text(
             (plot.x + 16.0, plot.y + 28.0),
@@ -110,16 +109,16 @@ pub(crate) fn panel(
         );
     }
     if let [track] = tracks {
-        chart::sampling_gaps(scene, plot, theme, span, &track.gaps());
-        let fill = theme.measure(Measure::Hidden).with_opacity(0.22);
+        chart::sampling_gaps(scene, plot, span, &track.gaps());
+        let fill = scene.theme.measure(Measure::Hidden).with_opacity(0.22);
         let measures = (Measure::Hidden, None);
         lines::between(scene, track, measures, time, value, fill);
     }
     for (index, track) in tracks.iter().enumerate() {
-        let ink = theme.line(Measure::Hidden, index, tracks.len() == 1);
+        let ink = scene.theme.line(Measure::Hidden, index, tracks.len() == 1);
         let stroke = Stroke::solid(ink, 1.6);
         lines::line(scene, track, Measure::Hidden, time, value, stroke);
     }
-    lane.draw(scene, plot, area.y, time, theme);
-    chart::time_axis(scene, plot, theme, span, span.from);
+    lane.draw(scene, plot, area.y, time);
+    chart::time_axis(scene, plot, span, span.from);
 }

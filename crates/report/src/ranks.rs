@@ -38,8 +38,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     ));
     let (mut scene, rest) = chart::sheet(story, canvas, 560, "Memory across ranks", &subtitle);
     let view = View::new(story, span);
-    let area = chart::legend(&mut scene, rest, theme, &view.keys(theme));
-    view.draw(&mut scene, area, theme, &story.marks());
+    let area = chart::legend(&mut scene, rest, &view.keys(theme));
+    view.draw(&mut scene, area, &story.marks());
     Ok(scene)
 }
 
@@ -133,42 +133,35 @@ impl<'a> View<'a> {
         keys
     }
 
-    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme, marks: &[Mark]) {
+    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, marks: &[Mark]) {
         let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, BELOW), self.span);
         let flags = worth_a_flag(marks, self.story.tracks.len());
         let lane = Lane::new(&flags, time);
         let above = lane.height().min(area.height / 2.0) + 4.0;
         let plot = area.inset(LEFT, above, RIGHT, BELOW);
         let top = byte_ceiling(self.peak as f64, 8);
-        let value = chart::byte_axis(scene, plot, theme, (0.0, top));
+        let value = chart::byte_axis(scene, plot, (0.0, top));
         if let Some(envelope) = &self.envelope {
-            envelope.draw(scene, plot, theme, value);
+            envelope.draw(scene, plot, value);
         }
         for (index, track) in self.lines.iter().enumerate() {
             let stroke = Stroke {
-                ink: theme.rank(index),
+                ink: scene.theme.rank(index),
                 width: 1.8,
                 dashed: look_of(index) == Look::Dashed,
             };
             lines::line(scene, track, self.measure, time, value, stroke);
         }
         for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Suspect) {
-            self.dot(scene, theme, mark, time, value);
+            self.dot(scene, mark, time, value);
         }
-        lane.draw(scene, plot, area.y, time, theme);
-        chart::time_axis(scene, plot, theme, self.span, self.span.from);
+        lane.draw(scene, plot, area.y, time);
+        chart::time_axis(scene, plot, self.span, self.span.from);
     }
 
     /// Draws a dot where the line of a suspect rank (one where a problem probably began) starts to
     /// rise.
-    fn dot(
-        &self,
-        scene: &mut Scene,
-        theme: Theme,
-        mark: &Mark,
-        time: TimeScale,
-        value: ValueScale,
-    ) {
+    fn dot(&self, scene: &mut Scene, mark: &Mark, time: TimeScale, value: ValueScale) {
         let of_rank = |track: &&&DrawnTrack| Some(track.rank) == mark.rank;
         let Some(track) = self.lines.iter().find(of_rank) else {
             return;
@@ -179,8 +172,8 @@ impl<'a> View<'a> {
             return;
         };
         let centre: Point = (time.x(mark.time_ns), value.y(*bytes));
-        let ink = theme.severity(Severity::Critical);
-        scene.dot(centre, 5.5, ink, theme.background());
+        let ink = scene.theme.severity(Severity::Critical);
+        scene.dot(centre, 5.5, ink, scene.theme.background());
     }
 }
 
@@ -231,7 +224,7 @@ impl Envelope {
         }
     }
 
-    fn draw(&self, scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale) {
+    fn draw(&self, scene: &mut Scene, plot: Area, value: ValueScale) {
         let width = plot.width / self.columns.len().max(1) as f64;
         let centre = |index: usize| plot.x + (index as f64 + 0.5) * width;
         // Each sequence of time columns with known values is drawn as one shape. A column in which
@@ -242,10 +235,22 @@ impl Envelope {
                 .map_while(|index| self.columns[index].map(|column| (centre(index), column)))
                 .collect();
             if !run.is_empty() {
-                band(scene, &run, value, (4, 0), theme.muted().with_opacity(0.16));
-                band(scene, &run, value, (3, 1), theme.muted().with_opacity(0.24));
+                band(
+                    scene,
+                    &run,
+                    value,
+                    (4, 0),
+                    scene.theme.muted().with_opacity(0.16),
+                );
+                band(
+                    scene,
+                    &run,
+                    value,
+                    (3, 1),
+                    scene.theme.muted().with_opacity(0.24),
+                );
                 let median = run.iter().map(|(x, column)| (*x, value.y(column[2])));
-                let stroke = Stroke::solid(theme.text(), 1.8);
+                let stroke = Stroke::solid(scene.theme.text(), 1.8);
                 scene.lines(vec![median.collect()], stroke);
             }
             start += run.len().max(1);

@@ -4,7 +4,7 @@
 //! rasterises that SVG, so both look the same.
 
 use crate::font::{self, Weight};
-use crate::theme::Ink;
+use crate::theme::{Ink, Theme};
 
 /// A position on the canvas, in pixels from the upper left corner.
 pub(crate) type Point = (f64, f64);
@@ -179,18 +179,19 @@ impl Area {
 pub struct Scene {
     pub(crate) width: u32,
     pub(crate) height: u32,
-    pub(crate) background: Ink,
+    /// The theme whose colours the shapes have.
+    pub(crate) theme: Theme,
     /// A description for readers who cannot see the picture, written as the title of the SVG.
     pub(crate) description: String,
     pub(crate) shapes: Vec<Shape>,
 }
 
 impl Scene {
-    pub(crate) fn new(width: u32, height: u32, background: Ink) -> Self {
+    pub(crate) fn new(width: u32, height: u32, theme: Theme) -> Self {
         Self {
             width,
             height,
-            background,
+            theme,
             description: String::new(),
             shapes: Vec::new(),
         }

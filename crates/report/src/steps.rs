@@ -29,7 +29,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         scene.text((rest.x, rest.y + 20.0), style.fit(text, rest.width), style);
         return Ok(scene);
     }
-    let plots = chart::legend(&mut scene, rest, theme, &keys(&shown, span, theme));
+    let plots = chart::legend(&mut scene, rest, &keys(&shown, span, theme));
     let each = plots.height / shown.len() as f64;
     // All panels have the same scale of bytes, so that they can be compared.
     let peaks = shown.iter().flat_map(|track| track.steps_within(span));
@@ -37,14 +37,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     for (index, track) in shown.iter().enumerate() {
         let area = plots.strip(index, each);
         let name = (shown.len() > 1).then(|| story.track_name(track));
-        panel(
-            &mut scene,
-            area,
-            theme,
-            track,
-            span,
-            (top.unwrap_or(0), name),
-        );
+        panel(&mut scene, area, track, span, (top.unwrap_or(0), name));
     }
     Ok(scene)
 }
@@ -82,7 +75,6 @@ fn keys(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
 fn panel(
     scene: &mut Scene,
     area: Area,
-    theme: Theme,
     track: &DrawnTrack,
     span: Span,
     (top, name): (i64, Option<String>),
@@ -92,7 +84,7 @@ fn panel(
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
         return;
     };
-    let value = chart::byte_axis(scene, plot, theme, (0.0, byte_ceiling(top as f64, 4)));
+    let value = chart::byte_axis(scene, plot, (0.0, byte_ceiling(top as f64, 4)));
     let scale = TimeScale {
         span: Span::new(first.number, last.number),
         left: plot.x,
@@ -111,17 +103,17 @@ fn panel(
     ];
     for (measure, values) in curves {
         let pieces = lines::pieces((&numbers, &values), scale, value, i64::MAX);
-        scene.lines(pieces, Stroke::solid(theme.measure(measure), 1.6));
+        scene.lines(pieces, Stroke::solid(scene.theme.measure(measure), 1.6));
     }
     if let Some(name) = name {
-        let style = TextStyle::new(12.5, theme.text()).bold();
+        let style = TextStyle::new(12.5, scene.theme.text()).bold();
         scene.text((area.x, area.y + 12.0), name, style);
     }
-    step_axis(scene, plot, theme, scale);
+    step_axis(scene, plot, scale);
 }
 
 /// Draws the x axis below a plot, with ticks at round numbers of training steps.
-fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
+fn step_axis(scene: &mut Scene, plot: Area, scale: TimeScale) {
     let every = round_step(scale.span.length(), (plot.width / 90.0).round().max(2.0));
     let first = scale
         .span
@@ -133,7 +125,7 @@ fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
     let ticks = numbers
         .take_while(|at| *at <= scale.span.to)
         .map(|at| (scale.x(at), grouped(at)));
-    chart::x_axis(scene, plot, theme, ticks, "step");
+    chart::x_axis(scene, plot, ticks, "step");
 }
 
 /// The distance between two ticks, 1, 2 or 5 times a power of ten, so that about `count` ticks fit

@@ -46,7 +46,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     let height = 170 + per_panel * shown.len() as u32 + host_height;
     let (mut scene, rest) = chart::sheet(story, canvas, height, "Memory timeline", &subtitle);
-    let plots = chart::legend(&mut scene, rest, theme, &keys_of(&shown, span, theme));
+    let plots = chart::legend(&mut scene, rest, &keys_of(&shown, span, theme));
 
     let marks = story.marks();
     let (on_host, marks): (Vec<Mark>, Vec<Mark>) = marks
@@ -76,7 +76,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             requests: &requests[index],
             top,
         };
-        panel.draw(&mut scene, area, theme);
+        panel.draw(&mut scene, area);
     }
     if !hosts.is_empty() {
         let lane = HostLane {
@@ -85,7 +85,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             span,
         };
         let area = plots.below(plots.bottom() - lane_height);
-        lane.draw(&mut scene, area, theme);
+        lane.draw(&mut scene, area);
     }
     Ok(scene)
 }
@@ -270,7 +270,7 @@ pub(crate) struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme) {
+    pub(crate) fn draw(&self, scene: &mut Scene, area: Area) {
         let below = if self.time_axis { BELOW } else { 14.0 };
         let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, below), self.span);
         let lane = Lane::new(self.marks, time);
@@ -283,35 +283,29 @@ impl Panel<'_> {
         let capacity = self.track.highest(Measure::Capacity, self.span);
         let fits = capacity.filter(|capacity| *capacity <= peak.saturating_mul(3) / 2);
         let top = byte_ceiling(peak.max(fits.unwrap_or(0)) as f64, 8);
-        let value = chart::byte_axis(scene, plot, theme, (0.0, top));
-        chart::phase_bands(scene, plot, theme, self.span, self.phases);
-        chart::sampling_gaps(scene, plot, theme, self.span, &self.track.gaps());
-        self.lines(scene, theme, time, value);
-        capacity_line(scene, plot, theme, value, (capacity, fits));
+        let value = chart::byte_axis(scene, plot, (0.0, top));
+        chart::phase_bands(scene, plot, self.span, self.phases);
+        chart::sampling_gaps(scene, plot, self.span, &self.track.gaps());
+        self.lines(scene, time, value);
+        capacity_line(scene, plot, value, (capacity, fits));
         let limits = self.requests.iter().filter_map(|request| request.limit);
         let limit = limits.min().filter(|limit| Some(*limit) < capacity);
         if let Some(limit) = limit.filter(|limit| *limit as f64 <= top) {
-            limit_line(scene, plot, theme, value, limit);
+            limit_line(scene, plot, value, limit);
         }
-        request::draw(scene, plot, theme, (time, value), self.requests);
-        lane.draw(scene, plot, area.y, time, theme);
+        request::draw(scene, plot, (time, value), self.requests);
+        lane.draw(scene, plot, area.y, time);
         if let Some(name) = &self.name {
-            let style = TextStyle::new(12.5, theme.text()).bold();
+            let style = TextStyle::new(12.5, scene.theme.text()).bold();
             scene.text((plot.x + 8.0, plot.y + 18.0), name.clone(), style);
         }
-        lane.note_unlabelled(scene, plot, theme);
+        lane.note_unlabelled(scene, plot);
         if self.time_axis {
-            chart::time_axis(scene, plot, theme, self.span, self.span.from);
+            chart::time_axis(scene, plot, self.span, self.span.from);
         }
     }
 
-    fn lines(
-        &self,
-        scene: &mut Scene,
-        theme: Theme,
-        time: crate::scale::TimeScale,
-        value: ValueScale,
-    ) {
+    fn lines(&self, scene: &mut Scene, time: crate::scale::TimeScale, value: ValueScale) {
         let series = series_of(self.track);
         let used_measure = if self.track.knows_own() {
             Measure::Own
@@ -331,19 +325,22 @@ impl Panel<'_> {
         let is_host = self.track.is_host();
         let drawn = if is_host { &bands[..1] } else { &bands };
         for (measure, upper, lower) in drawn {
-            let fill = theme.measure(*measure).with_opacity(opacity_of(*measure));
+            let fill = scene
+                .theme
+                .measure(*measure)
+                .with_opacity(opacity_of(*measure));
             lines::between(scene, self.track, (*upper, *lower), time, value, fill);
         }
         for line in series.iter().rev() {
-            let stroke = Stroke::solid(theme.measure(line.measure), 1.6);
+            let stroke = Stroke::solid(scene.theme.measure(line.measure), 1.6);
             lines::line(scene, self.track, line.measure, time, value, stroke);
         }
     }
 }
 
 /// Draws the memory limit of the process, if it is lower than the memory of the device.
-fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, limit: i64) {
-    let ink = theme.measure(Measure::Capacity);
+fn limit_line(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) {
+    let ink = scene.theme.measure(Measure::Capacity);
     let y = value.y(limit);
     scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
     let style = TextStyle::new(11.0, ink);
@@ -356,11 +353,10 @@ fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, li
 fn capacity_line(
     scene: &mut Scene,
     plot: Area,
-    theme: Theme,
     value: ValueScale,
     (capacity, fits): (Option<i64>, Option<i64>),
 ) {
-    let ink = theme.measure(Measure::Capacity);
+    let ink = scene.theme.measure(Measure::Capacity);
     if let Some(fits) = fits {
         let y = value.y(fits);
         scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
