@@ -174,19 +174,19 @@ pub(crate) fn byte_axis(scene: &mut Scene, plot: Area, range: (f64, f64)) -> Val
     scale
 }
 
-/// Draws the time axis below a plot. The ticks count from the point in time `zero_ns`, which is
+/// Draws the time axis below a plot. The ticks count from the start of the time span, which is
 /// printed below them.
-pub(crate) fn time_axis(scene: &mut Scene, plot: Area, span: Span, zero_ns: i64) {
+pub(crate) fn time_axis(scene: &mut Scene, plot: Area, span: Span) {
     let scale = time_scale(plot, span);
     let count = (plot.width / 90.0).round().clamp(2.0, 14.0) as usize;
-    let (ticks, unit) = time_ticks(span, zero_ns, count);
-    let x = |tick: &Tick| scale.x(zero_ns.saturating_add(tick.value as i64));
+    let (ticks, unit) = time_ticks(span, count);
+    let x = |tick: &Tick| scale.x(span.from.saturating_add(tick.value as i64));
     let ticks = ticks.into_iter().map(|tick| (x(&tick), tick.text));
     let name = match unit {
         "s" => "seconds".to_owned(),
         unit => format!("time ({unit})"),
     };
-    let name = format!("{name} since {}", time::moment(zero_ns));
+    let name = format!("{name} since {}", time::moment(span.from));
     x_axis(scene, plot, ticks, &name);
 }
 

@@ -120,5 +120,5 @@ pub(crate) fn panel(
         lines::line(scene, track, Measure::Hidden, time, value, stroke);
     }
     lane.draw(scene, plot, area.y, time);
-    chart::time_axis(scene, plot, span, span.from);
+    chart::time_axis(scene, plot, span);
 }

@@ -72,7 +72,7 @@ pub(crate) fn panel(
     cells(scene, plot, &merged, range);
     rank_axis(scene, plot, tracks, row_of, lines);
     scale_of_colours(scene, plot, range, &merged);
-    chart::time_axis(scene, plot, span, span.from);
+    chart::time_axis(scene, plot, span);
 }
 
 fn cells(scene: &mut Scene, plot: Area, rows: &[Vec<Option<i64>>], range: (i64, i64)) {

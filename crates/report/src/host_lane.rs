@@ -71,7 +71,7 @@ impl HostLane<'_> {
         lane.draw(scene, plot, area.y + TITLE, time);
         self.title(scene, area, shown);
         lane.note_unlabelled(scene, plot);
-        chart::time_axis(scene, plot, self.span, self.span.from);
+        chart::time_axis(scene, plot, self.span);
     }
 
     /// Draws the name of the lane and the peak of each line, in the colour of the line.

@@ -156,7 +156,7 @@ impl<'a> View<'a> {
             self.dot(scene, mark, time, value);
         }
         lane.draw(scene, plot, area.y, time);
-        chart::time_axis(scene, plot, self.span, self.span.from);
+        chart::time_axis(scene, plot, self.span);
     }
 
     /// Draws a dot where the line of a suspect rank (one where a problem probably began) starts to

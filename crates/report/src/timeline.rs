@@ -301,7 +301,7 @@ impl Panel<'_> {
         }
         lane.note_unlabelled(scene, plot);
         if self.time_axis {
-            chart::time_axis(scene, plot, self.span, self.span.from);
+            chart::time_axis(scene, plot, self.span);
         }
     }
 
