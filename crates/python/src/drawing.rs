@@ -8,7 +8,7 @@ use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{
     Canvas, DrawError, DrawnTrack, FunctionBars, FunctionRow, FunctionTable, PictureKind, Scene,
-    Story, Theme, draw, html_page, to_png, to_svg,
+    Story, Theme, draw, html_page, picture_page, to_png, to_svg,
 };
 
 use crate::errors::raise;
@@ -158,7 +158,7 @@ impl Drawing {
                 html_page(&self.story, kind, theme)
             } else {
                 let scene = self.scene(1000, None, theme)?;
-                FunctionTable::page_of(&scene, &self.title, theme)
+                picture_page(&scene, &self.title, theme)
             }
         });
         page.map_err(|error| failure(py, &error))

@@ -13,9 +13,7 @@ use crate::services::PythonServices;
 /// arguments and returns its exit code.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> PyResult<u8> {
-    let dialect = Dialect::ALL
-        .into_iter()
-        .find(|known| known.name() == dialect)
+    let dialect = Dialect::parse(dialect)
         .ok_or_else(|| PyValueError::new_err(format!("unknown command '{dialect}'")))?;
     let sys = py.import("sys")?;
     let (mut out, mut err) = (Stream::of(&sys, "stdout")?, Stream::of(&sys, "stderr")?);

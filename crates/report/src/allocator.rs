@@ -13,7 +13,7 @@ use stormlog_analysis::allocator_snapshot::Account;
 use stormlog_format::{counted, human_duration};
 
 use crate::chart;
-use crate::error::DrawError;
+use crate::error::{DrawError, rendered};
 use crate::html::{self, policy};
 use crate::scene::{Area, Scene};
 use crate::story::{PictureKind, Story};
@@ -66,7 +66,7 @@ pub fn allocator_page(account: &Account, theme: Theme) -> Result<String, DrawErr
     let story = history::story(account, &limits);
     let addition = html::Addition {
         style: STYLE,
-        body: &Sections::of(account, &limits).render()?,
+        body: &rendered(&Sections::of(account, &limits))?,
         subtitle: subtitle(account),
     };
     html::page_with(&story, PictureKind::Timeline, theme, &addition)
@@ -97,17 +97,15 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
         )
     };
     let style = format!("{}{STYLE}", html::style());
-    let page = Still {
+    rendered(&Still {
         policy: policy(None, &style),
         style,
         title: &title(account),
         subtitle: &subtitle(account),
         light: &light,
         dark: &dark,
-        sections: &Sections::of(account, limits).render()?,
-    };
-    page.render()
-        .map_err(|error| DrawError::Page(error.to_string()))
+        sections: &rendered(&Sections::of(account, limits))?,
+    })
 }
 
 /// Draws the timeline of a snapshot without its heading. The picture is narrow, so that its text
@@ -115,15 +113,15 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
 fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
     const SIZE: (u32, u32) = (760, 380);
     let span = story.shown()?;
-    let mut scene = Scene::new(SIZE.0, SIZE.1, theme.background());
+    let mut scene = Scene::new(SIZE.0, SIZE.1, theme);
     scene.description = story.title.clone().unwrap_or_default();
     let area = Area::new(0.0, 4.0, f64::from(SIZE.0), f64::from(SIZE.1) - 4.0);
     let keys = keys_of(&story.tracks.iter().collect::<Vec<_>>(), span, theme);
-    let rest = chart::legend(&mut scene, area, theme, &keys);
+    let rest = chart::legend(&mut scene, area, &keys);
     for track in &story.tracks {
         let panel = Panel {
             track,
-            marks: &story.shown_marks(),
+            marks: &story.marks(),
             phases: &story.phases,
             span,
             name: None,
@@ -131,7 +129,7 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
             requests: &[],
             top: None,
         };
-        panel.draw(&mut scene, rest, theme);
+        panel.draw(&mut scene, rest);
     }
     Ok(to_svg(&scene))
 }

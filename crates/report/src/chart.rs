@@ -1,13 +1,12 @@
 //! Parts that all charts share: heading, axes, grid, legend, bands for phases.
 
 use crate::story::{Canvas, Story};
-use stormlog_analysis::detect::Severity;
 use stormlog_format::human_duration;
 
 use crate::phase::Phase;
-use crate::scale::{Span, TimeScale, ValueScale, byte_ticks, time_ticks};
-use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
-use crate::theme::{Ink, Theme};
+use crate::scale::{Span, Tick, TimeScale, ValueScale, byte_ticks, time_ticks};
+use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
+use crate::theme::Ink;
 use crate::time;
 
 /// Space in pixels left of the plot for the numbers of the y axis.
@@ -35,69 +34,46 @@ pub(crate) fn sheet(
     title: &str,
     subtitle: &[String],
 ) -> (Scene, Area) {
-    let (theme, verdict) = (canvas.theme, story.verdict.as_ref());
+    let theme = canvas.theme;
     let width = f64::from(canvas.width);
-    let taken = verdict_height(verdict, width - 48.0) as u32;
-    let height = canvas.height.unwrap_or(height + taken);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
+    let verdict = story.verdict.as_ref().map(|(severity, text)| {
+        let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
+        let lines = wrapped(text, style, width - 48.0, VERDICT_LINES);
+        (style, text, lines)
+    });
+    let taken = verdict
+        .as_ref()
+        .map_or(0.0, |(_, _, lines)| lines.len() as f64 * VERDICT_ROW + 12.0);
+    let height = canvas.height.unwrap_or(height + taken as u32);
+    let mut scene = Scene::new(canvas.width, height, theme);
     let page = Area::new(0.0, 0.0, width, f64::from(height)).inset(24.0, 18.0, 24.0, 14.0);
-    let y = heading(&mut scene, page, theme, &story.heading(title), subtitle);
-    let y = verdict_below(&mut scene, page, theme, y, verdict);
+    let mut y = heading(&mut scene, page, &story.heading(title), subtitle);
+    if let Some((style, text, lines)) = verdict {
+        // The verdict is drawn 8 pixels higher, because the heading leaves more space below it than
+        // is needed.
+        y -= 8.0;
+        for line in lines {
+            y += VERDICT_ROW;
+            scene.text((page.x, y), line, style);
+        }
+        scene.description = format!("{}. {text}", scene.description);
+        y += 12.0;
+    }
     (scene, page.below(y))
 }
 
 /// Draws the heading and the subtitle of a chart; returns the y position below them.
-pub(crate) fn heading(
-    scene: &mut Scene,
-    area: Area,
-    theme: Theme,
-    title: &str,
-    subtitle: &[String],
-) -> f64 {
-    let style = TextStyle::new(18.0, theme.text()).bold();
+pub(crate) fn heading(scene: &mut Scene, area: Area, title: &str, subtitle: &[String]) -> f64 {
+    let style = TextStyle::new(18.0, scene.theme.text()).bold();
     scene.text((area.x, area.y + 18.0), style.fit(title, area.width), style);
     let mut y = area.y + 22.0;
-    let style = TextStyle::new(12.0, theme.muted());
+    let style = TextStyle::new(12.0, scene.theme.muted());
     for line in subtitle {
         y += 16.0;
         scene.text((area.x, y), style.fit(line, area.width), style);
     }
     scene.description = format!("{title}. {}", subtitle.join(". "));
     y + 12.0
-}
-
-/// Draws the verdict in a few lines below the heading, which ends at `y`; returns the y position
-/// below the verdict.
-pub(crate) fn verdict_below(
-    scene: &mut Scene,
-    area: Area,
-    theme: Theme,
-    y: f64,
-    verdict: Option<&(Severity, String)>,
-) -> f64 {
-    let Some((severity, text)) = verdict else {
-        return y;
-    };
-    let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
-    let lines = wrapped(text, style, area.width, VERDICT_LINES);
-    // The verdict is drawn 8 pixels higher, because the heading leaves more space below it than is
-    // needed.
-    let mut y = y - 8.0;
-    for line in &lines {
-        y += VERDICT_ROW;
-        scene.text((area.x, y), line.clone(), style);
-    }
-    scene.description = format!("{}. {text}", scene.description);
-    y + 12.0
-}
-
-/// The height in pixels that the verdict needs when it is wrapped to a width in pixels; 0 without a
-/// verdict.
-pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -> f64 {
-    verdict.map_or(0.0, |(_, text)| {
-        let style = TextStyle::new(VERDICT, Theme::Light.text()).bold();
-        wrapped(text, style, width, VERDICT_LINES).len() as f64 * VERDICT_ROW + 12.0
-    })
 }
 
 /// Wraps a text into at most `most` lines; text that does not fit into them is cut.
@@ -140,8 +116,8 @@ pub(crate) enum Look {
 }
 
 /// Draws a legend at the top of the area, in as many rows as it needs; returns the area below it.
-pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) -> Area {
-    let style = TextStyle::new(12.5, theme.text());
+pub(crate) fn legend(scene: &mut Scene, area: Area, keys: &[Key]) -> Area {
+    let style = TextStyle::new(12.5, scene.theme.text());
     let (mut x, mut y) = (area.x, area.y + 12.0);
     for key in keys {
         let width = 28.0 + style.width(&key.text) + 20.0;
@@ -150,11 +126,7 @@ pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) 
             y += 19.0;
         }
         match key.look {
-            Look::Patch => scene.shapes.push(Shape::Rect {
-                area: Area::new(x, y - 10.0, 22.0, 11.0),
-                fill: key.ink,
-                radius: 2.0,
-            }),
+            Look::Patch => scene.rounded(Area::new(x, y - 10.0, 22.0, 11.0), key.ink, 2.0),
             look => scene.line(
                 (x, y - 4.0),
                 (x + 22.0, y - 4.0),
@@ -178,60 +150,64 @@ pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) 
 
 /// Draws the background of the plot, the y axis with amounts in bytes, and its grid; returns the
 /// scale of the y axis.
-pub(crate) fn byte_axis(
-    scene: &mut Scene,
-    plot: Area,
-    theme: Theme,
-    range: (f64, f64),
-) -> ValueScale {
+pub(crate) fn byte_axis(scene: &mut Scene, plot: Area, range: (f64, f64)) -> ValueScale {
     let scale = ValueScale {
         low: range.0,
         high: range.1,
         top: plot.y,
         height: plot.height,
     };
-    scene.rect(plot, theme.panel());
+    scene.rect(plot, scene.theme.panel());
     let count = (plot.height / 46.0).round().clamp(2.0, 8.0) as usize;
     let (ticks, unit) = byte_ticks(range.0, range.1, count);
-    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::End);
+    let style = TextStyle::new(12.0, scene.theme.muted()).anchored(Anchor::End);
     let mut rules = Vec::new();
     for tick in ticks {
         let y = scale.y(tick.value as i64);
         rules.push(vec![(plot.x, y), (plot.right(), y)]);
         scene.text((plot.x - 8.0, y + 4.0), tick.text, style);
     }
-    scene.lines(rules, Stroke::solid(theme.grid(), 1.0));
+    scene.lines(rules, Stroke::solid(scene.theme.grid(), 1.0));
     let middle = plot.y + plot.height / 2.0;
-    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
+    let style = TextStyle::new(12.0, scene.theme.muted()).anchored(Anchor::Middle);
     scene.text((plot.x - 46.0, middle), unit, style.upwards());
     scale
 }
 
-/// Draws the time axis below a plot. The ticks count from the point in time `zero_ns`, which is
+/// Draws the time axis below a plot. The ticks count from the start of the time span, which is
 /// printed below them.
-pub(crate) fn time_axis(scene: &mut Scene, plot: Area, theme: Theme, span: Span, zero_ns: i64) {
+pub(crate) fn time_axis(scene: &mut Scene, plot: Area, span: Span) {
     let scale = time_scale(plot, span);
     let count = (plot.width / 90.0).round().clamp(2.0, 14.0) as usize;
-    let (ticks, unit) = time_ticks(span, zero_ns, count);
-    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
-    let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];
-    for tick in ticks {
-        let x = scale.x(zero_ns.saturating_add(tick.value as i64));
-        marks.push(vec![(x, plot.bottom()), (x, plot.bottom() + 5.0)]);
-        scene.text((x, plot.bottom() + 19.0), tick.text, style);
-    }
-    scene.lines(marks, Stroke::solid(theme.axis(), 1.0));
+    let (ticks, unit) = time_ticks(span, count);
+    let x = |tick: &Tick| scale.x(span.from.saturating_add(tick.value as i64));
+    let ticks = ticks.into_iter().map(|tick| (x(&tick), tick.text));
     let name = match unit {
         "s" => "seconds".to_owned(),
         unit => format!("time ({unit})"),
     };
-    let text = format!("{name} since {}", time::moment(zero_ns));
+    let name = format!("{name} since {}", time::moment(span.from));
+    x_axis(scene, plot, ticks, &name);
+}
+
+/// Draws the x axis below a plot: its line, its ticks (each with its x position and its text), and
+/// its name.
+pub(crate) fn x_axis(
+    scene: &mut Scene,
+    plot: Area,
+    ticks: impl Iterator<Item = (f64, String)>,
+    name: &str,
+) {
+    let style = TextStyle::new(12.0, scene.theme.muted()).anchored(Anchor::Middle);
+    let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];
+    for (x, text) in ticks {
+        marks.push(vec![(x, plot.bottom()), (x, plot.bottom() + 5.0)]);
+        scene.text((x, plot.bottom() + 19.0), text, style);
+    }
+    scene.lines(marks, Stroke::solid(scene.theme.axis(), 1.0));
     let centre = plot.x + plot.width / 2.0;
-    scene.text(
-        (centre, plot.bottom() + 37.0),
-        style.fit(&text, plot.width),
-        style,
-    );
+    let name = style.fit(name, plot.width);
+    scene.text((centre, plot.bottom() + 37.0), name, style);
 }
 
 pub(crate) fn time_scale(plot: Area, span: Span) -> TimeScale {
@@ -243,15 +219,9 @@ pub(crate) fn time_scale(plot: Area, span: Span) -> TimeScale {
 }
 
 /// Shades the sampling gaps (times without samples) in the plot.
-pub(crate) fn sampling_gaps(
-    scene: &mut Scene,
-    plot: Area,
-    theme: Theme,
-    span: Span,
-    gaps: &[Span],
-) {
+pub(crate) fn sampling_gaps(scene: &mut Scene, plot: Area, span: Span, gaps: &[Span]) {
     let scale = time_scale(plot, span);
-    let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::Middle);
+    let style = TextStyle::new(11.0, scene.theme.muted()).anchored(Anchor::Middle);
     for gap in gaps {
         let (left, right) = (
             scale.x(gap.from).max(plot.x),
@@ -261,7 +231,7 @@ pub(crate) fn sampling_gaps(
             continue;
         }
         let area = Area::new(left, plot.y, right - left, plot.height);
-        scene.rect(area, theme.muted().with_opacity(0.12));
+        scene.rect(area, scene.theme.muted().with_opacity(0.12));
         let text = format!("no samples, {}", human_duration(gap.length()));
         if style.width(&text) + 8.0 < area.width {
             let centre = left + area.width / 2.0;
@@ -280,24 +250,18 @@ pub(crate) fn phases_height(phases: &[Phase]) -> f64 {
 
 /// Draws phases as named bands in rows above the plot, and tints the plot below the bands of the
 /// outermost phases.
-pub(crate) fn phase_bands(
-    scene: &mut Scene,
-    plot: Area,
-    theme: Theme,
-    span: Span,
-    phases: &[Phase],
-) {
+pub(crate) fn phase_bands(scene: &mut Scene, plot: Area, span: Span, phases: &[Phase]) {
     let scale = time_scale(plot, span);
     let top = plot.y - phases_height(phases);
     let mut names: Vec<&str> = Vec::new();
-    let style = TextStyle::new(11.0, theme.text());
+    let style = TextStyle::new(11.0, scene.theme.text());
     for band in bands_of(phases, scale) {
         let index = names.iter().position(|name| *name == band.name);
         let index = index.unwrap_or_else(|| {
             names.push(band.name);
             names.len() - 1
         });
-        let ink = theme.phase(index);
+        let ink = scene.theme.phase(index);
         let row = Area::new(
             band.left,
             top + band.depth as f64 * PHASE_ROW,

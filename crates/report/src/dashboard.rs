@@ -12,9 +12,8 @@ use crate::host_lane::HostLane;
 use crate::mark::{MarkGroup, grouped};
 use crate::ranks;
 use crate::scale::Span;
-use crate::scene::{Area, Scene, Shape, TextStyle};
+use crate::scene::{Area, Scene, TextStyle};
 use crate::story::{Canvas, Story};
-use crate::theme::Theme;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
 use crate::track::{DrawnTrack, Measure};
 
@@ -27,18 +26,17 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let theme = canvas.theme;
     let width = canvas.width.max(700);
     let height = canvas.height.unwrap_or(1020).max(700);
-    let mut scene = Scene::new(width, height, theme.background());
+    let mut scene = Scene::new(width, height, theme);
     let whole = Area::new(0.0, 0.0, f64::from(width), f64::from(height));
     let page = whole.inset(24.0, 18.0, 24.0, 18.0);
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
     let title = story.heading("Memory report");
-    let mut y = chart::heading(&mut scene, page, theme, &title, &subtitle);
+    let mut y = chart::heading(&mut scene, page, &title, &subtitle);
     let (severity, verdict) = verdict_of(story);
     y = banner(
         &mut scene,
         Area::new(page.x, y, page.width, 34.0),
-        theme,
         severity,
         &verdict,
     );
@@ -58,27 +56,27 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let (lower_left, lower_right) = split(lower, 0.5);
     let (bottom_left, bottom_right) = split(bottom, 0.64);
 
-    let marks = story.shown_marks();
+    let marks = story.marks();
     let several = story.tracks.len() > 1;
     let has_device = story.tracks.iter().any(|track| !track.is_host());
     if several {
-        let area = titled(&mut scene, upper, theme, "all ranks");
+        let area = titled(&mut scene, upper, "all ranks");
         let view = ranks::View::new(story, span);
-        let area = chart::legend(&mut scene, area, theme, &view.keys(theme));
-        view.draw(&mut scene, area, theme, &marks);
-        let area = titled(&mut scene, lower_right, theme, "by rank and time");
+        let area = chart::legend(&mut scene, area, &view.keys(theme));
+        view.draw(&mut scene, area, &marks);
+        let area = titled(&mut scene, lower_right, "by rank and time");
         let measure = ranks::measure_of(&story.tracks);
-        heatmap::panel(&mut scene, area, theme, &story.tracks, measure, span);
+        heatmap::panel(&mut scene, area, &story.tracks, measure, span);
     } else if let Some(track) = story.tracks.first() {
-        let area = titled(&mut scene, upper, theme, "timeline");
+        let area = titled(&mut scene, upper, "timeline");
         let keys = keys_of(&[track], span, theme);
-        let area = chart::legend(&mut scene, area, theme, &keys);
-        timeline_panel(&mut scene, area, theme, story, track, span);
+        let area = chart::legend(&mut scene, area, &keys);
+        timeline_panel(&mut scene, area, story, track, span);
         let beside = if has_device { lower_right } else { lower };
         if story.hosts.is_empty() {
-            let area = titled(&mut scene, beside, theme, "last tenth of the time");
+            let area = titled(&mut scene, beside, "last tenth of the time");
             let tail = Span::new(span.to - span.length() / 10, span.to);
-            timeline_panel(&mut scene, area, theme, story, track, tail);
+            timeline_panel(&mut scene, area, story, track, tail);
         } else {
             let on_host = marks.iter().filter(|mark| mark.on_host);
             let lane = HostLane {
@@ -86,43 +84,35 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
                 marks: &on_host.cloned().collect::<Vec<_>>(),
                 span,
             };
-            lane.draw(&mut scene, beside, theme);
+            lane.draw(&mut scene, beside);
         }
     }
     if has_device || several {
-        let area = titled(&mut scene, lower_left, theme, "hidden memory");
+        let area = titled(&mut scene, lower_left, "hidden memory");
         gap::panel(
             &mut scene,
             area,
-            theme,
             &gap::widest(&story.tracks, span),
             &[],
             span,
         );
     }
-    let area = titled(&mut scene, bottom_left, theme, "events");
-    happenings(&mut scene, area, theme, &grouped(&marks), span, several);
-    let area = titled(&mut scene, bottom_right, theme, "facts");
-    fact_table(&mut scene, area, theme, &facts_of(story, span));
+    let area = titled(&mut scene, bottom_left, "events");
+    happenings(&mut scene, area, &grouped(&marks), span, several);
+    let area = titled(&mut scene, bottom_right, "facts");
+    fact_table(&mut scene, area, &facts_of(story, span));
     Ok(scene)
 }
 
-fn titled(scene: &mut Scene, area: Area, theme: Theme, title: &str) -> Area {
-    let style = TextStyle::new(13.5, theme.text()).bold();
+fn titled(scene: &mut Scene, area: Area, title: &str) -> Area {
+    let style = TextStyle::new(13.5, scene.theme.text()).bold();
     scene.text((area.x, area.y + 14.0), title, style);
     area.inset(0.0, 22.0, 0.0, 0.0)
 }
 
-fn timeline_panel(
-    scene: &mut Scene,
-    area: Area,
-    theme: Theme,
-    story: &Story,
-    track: &DrawnTrack,
-    span: Span,
-) {
+fn timeline_panel(scene: &mut Scene, area: Area, story: &Story, track: &DrawnTrack, span: Span) {
     let inside = |time: i64| time >= span.from && time <= span.end_with_slack();
-    let marks: Vec<_> = marks_for(&story.shown_marks(), track, true)
+    let marks: Vec<_> = marks_for(&story.marks(), track, true)
         .into_iter()
         .filter(|mark| inside(mark.time_ns) && (story.hosts.is_empty() || !mark.on_host))
         .collect();
@@ -136,7 +126,7 @@ fn timeline_panel(
         requests: &story.requests_for(track),
         top: None,
     }
-    .draw(scene, area, theme);
+    .draw(scene, area);
 }
 
 /// The verdict of a story (the content of a chart), or the text of its most severe mark if the
@@ -145,7 +135,7 @@ pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     if let Some((severity, text)) = &story.verdict {
         return (*severity, crate::label::clean_paragraph(text));
     }
-    let marks = story.shown_marks();
+    let marks = story.marks();
     let worst = marks.iter().max_by_key(|mark| {
         // Among equally severe marks the earliest is chosen, because later problems may follow from
         // it.
@@ -157,17 +147,13 @@ pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     }
 }
 
-fn banner(scene: &mut Scene, area: Area, theme: Theme, severity: Severity, verdict: &str) -> f64 {
-    let style = TextStyle::new(14.0, theme.text()).bold();
+fn banner(scene: &mut Scene, area: Area, severity: Severity, verdict: &str) -> f64 {
+    let style = TextStyle::new(14.0, scene.theme.text()).bold();
     let lines = chart::wrapped(verdict, style, area.width - 32.0, BANNER_LINES);
     let more = lines.len().saturating_sub(1) as f64 * BANNER_ROW;
     let area = Area::new(area.x, area.y, area.width, area.height + more);
-    let ink = theme.severity(severity);
-    scene.shapes.push(Shape::Rect {
-        area,
-        fill: ink.with_opacity(0.13),
-        radius: 4.0,
-    });
+    let ink = scene.theme.severity(severity);
+    scene.rounded(area, ink.with_opacity(0.13), 4.0);
     scene.rect(Area::new(area.x, area.y, 4.0, area.height), ink);
     for (index, line) in lines.into_iter().enumerate() {
         let y = area.y + 22.0 + index as f64 * BANNER_ROW;
@@ -176,20 +162,13 @@ fn banner(scene: &mut Scene, area: Area, theme: Theme, severity: Severity, verdi
     area.bottom() + 14.0
 }
 
-fn happenings(
-    scene: &mut Scene,
-    area: Area,
-    theme: Theme,
-    groups: &[MarkGroup],
-    span: Span,
-    several: bool,
-) {
+fn happenings(scene: &mut Scene, area: Area, groups: &[MarkGroup], span: Span, several: bool) {
     let row = 19.0;
     let room = (area.height / row).floor().max(1.0) as usize;
     let mut order: Vec<&MarkGroup> = groups.iter().collect();
     order.sort_by_key(|group| (std::cmp::Reverse(group.first.severity), group.first.time_ns));
-    let plain = TextStyle::new(12.0, theme.text());
-    let muted = TextStyle::new(12.0, theme.muted());
+    let plain = TextStyle::new(12.0, scene.theme.text());
+    let muted = TextStyle::new(12.0, scene.theme.muted());
     if order.is_empty() {
         scene.text(
             (area.x, area.y + 12.0),
@@ -204,7 +183,7 @@ fn happenings(
             scene.text((area.x, y), text, muted);
             break;
         }
-        let ink = theme.severity(group.first.severity);
+        let ink = scene.theme.severity(group.first.severity);
         scene.rect(Area::new(area.x, y - 9.0, 8.0, 10.0), ink);
         let when = human_duration(group.first.time_ns.saturating_sub(span.from));
         scene.text((area.x + 16.0, y), when, muted);
@@ -244,7 +223,7 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
             let name = match measure {
                 Measure::Capacity => "capacity".to_owned(),
                 _ if !has_device => "peak host memory".to_owned(),
-                measure => format!("peak {}", measure.name()),
+                measure => format!("peak {}", measure.as_str()),
             };
             let index = if story.tracks.len() > 1 && measure != Measure::Capacity {
                 format!(" (rank {rank})")
@@ -267,11 +246,11 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     facts
 }
 
-fn fact_table(scene: &mut Scene, area: Area, theme: Theme, facts: &[(String, String)]) {
+fn fact_table(scene: &mut Scene, area: Area, facts: &[(String, String)]) {
     let row = 19.0;
     let room = (area.height / row).floor().max(1.0) as usize;
-    let plain = TextStyle::new(12.0, theme.text());
-    let muted = TextStyle::new(12.0, theme.muted());
+    let plain = TextStyle::new(12.0, scene.theme.text());
+    let muted = TextStyle::new(12.0, scene.theme.muted());
     for (index, (name, value)) in facts.iter().take(room).enumerate() {
         let y = area.y + 12.0 + index as f64 * row;
         scene.text((area.x, y), muted.fit(name, 130.0), muted);

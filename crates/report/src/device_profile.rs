@@ -4,7 +4,7 @@ use askama::Template;
 use stormlog_analysis::device_profile::{Allocation, by_function};
 
 use crate::bytes::human;
-use crate::error::DrawError;
+use crate::error::{DrawError, rendered};
 use crate::html::policy;
 
 /// The largest number of functions listed on a page, starting with those that hold the most memory.
@@ -58,7 +58,7 @@ pub fn device_profile_page(allocations: &[Allocation]) -> Result<String, DrawErr
         total: human(one.total_bytes),
         share: share(one.total_bytes),
     });
-    let page = Page {
+    rendered(&Page {
         title: "Device memory holders",
         policy: policy(None, STYLE),
         style: STYLE,
@@ -66,9 +66,7 @@ pub fn device_profile_page(allocations: &[Allocation]) -> Result<String, DrawErr
         places: allocations.len(),
         rows: rows.collect(),
         left_out: shares.len().saturating_sub(MOST_FUNCTIONS),
-    };
-    page.render()
-        .map_err(|error| DrawError::Page(error.to_string()))
+    })
 }
 
 #[cfg(test)]

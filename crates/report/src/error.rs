@@ -1,5 +1,7 @@
 //! Errors that occur while a chart or an HTML page is drawn.
 
+use askama::Template;
+
 /// Why a chart or an HTML page cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -21,4 +23,10 @@ pub enum DrawError {
     Raster(String),
     #[error("cannot render the page: {0}")]
     Page(String),
+}
+
+/// Renders a page or a part of a page from its template.
+pub(crate) fn rendered(page: &impl Template) -> Result<String, DrawError> {
+    let rendered = page.render();
+    rendered.map_err(|error| DrawError::Page(error.to_string()))
 }

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::bytes::human;
 use crate::chart;
-use crate::error::DrawError;
-use crate::html;
 use crate::label::clean;
-use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
+use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
 use crate::timeline;
@@ -101,7 +99,7 @@ impl FunctionTable {
         let rows = self.functions.len().min(MOST_BARS) as u32;
         let height = canvas.height.unwrap_or(110 + rows * 28);
         let (mut scene, area) = self.page(what.title(), canvas, height);
-        self.bar_panel(&mut scene, area, canvas.theme, what);
+        self.bar_panel(&mut scene, area, what);
         scene
     }
 
@@ -112,7 +110,7 @@ impl FunctionTable {
         let rows = self.functions.len().min(MOST_BARS) as u32;
         let height = canvas.height.unwrap_or(150 + rows * 28);
         let (mut scene, area) = self.page("Profiled functions", canvas, height);
-        self.heat_panel(&mut scene, area, canvas.theme);
+        self.heat_panel(&mut scene, area);
         scene
     }
 
@@ -121,19 +119,15 @@ impl FunctionTable {
     /// Each of these four plots fills a quarter of the page; a plot without data is replaced by a
     /// note.
     pub fn dashboard(&self, story: &Story, canvas: Canvas) -> Scene {
-        let theme = canvas.theme;
         let height = canvas.height.unwrap_or(900);
         let (mut scene, area) = self.page("Memory profile", canvas, height);
         let (half, tall) = ((area.width - 24.0) / 2.0, (area.height - 24.0) / 2.0);
-        let quarter = |column: f64, row: f64| {
-            Area::new(
-                area.x + column * (half + 24.0),
-                area.y + row * (tall + 24.0),
-                half,
-                tall,
-            )
+        let quarter = |scene: &mut Scene, column: f64, row: f64, title: &str| {
+            let x = area.x + column * (half + 24.0);
+            let y = area.y + row * (tall + 24.0);
+            titled(scene, Area::new(x, y, half, tall), title)
         };
-        let inner = titled(&mut scene, quarter(0.0, 0.0), theme, "timeline");
+        let inner = quarter(&mut scene, 0.0, 0.0, "timeline");
         if let (Ok(span), Some(track)) = (story.shown(), story.tracks.first()) {
             timeline::Panel {
                 track,
@@ -145,40 +139,19 @@ impl FunctionTable {
                 requests: &[],
                 top: None,
             }
-            .draw(&mut scene, inner, theme);
+            .draw(&mut scene, inner);
         }
-        let inner = titled(
-            &mut scene,
-            quarter(1.0, 0.0),
-            theme,
-            "allocated per call, mean",
-        );
-        self.bar_panel(&mut scene, inner, theme, FunctionBars::Allocated);
-        let inner = titled(
-            &mut scene,
-            quarter(0.0, 1.0),
-            theme,
-            "calls by allocated bytes",
-        );
-        self.histogram_panel(&mut scene, inner, theme);
-        let inner = titled(
-            &mut scene,
-            quarter(1.0, 1.0),
-            theme,
-            "time against allocated bytes",
-        );
-        self.scatter_panel(&mut scene, inner, theme);
+        let inner = quarter(&mut scene, 1.0, 0.0, "allocated per call, mean");
+        self.bar_panel(&mut scene, inner, FunctionBars::Allocated);
+        let inner = quarter(&mut scene, 0.0, 1.0, "calls by allocated bytes");
+        self.histogram_panel(&mut scene, inner);
+        let inner = quarter(&mut scene, 1.0, 1.0, "time against allocated bytes");
+        self.scatter_panel(&mut scene, inner);
         scene
     }
 
-    /// Renders an HTML page that contains a drawing of [`bars`](Self::bars),
-    /// [`heatmap`](Self::heatmap) or [`dashboard`](Self::dashboard).
-    pub fn page_of(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
-        html::picture_page(scene, title, theme)
-    }
-
     fn page(&self, title: &str, canvas: Canvas, height: u32) -> (Scene, Area) {
-        let mut scene = Scene::new(canvas.width, height, canvas.theme.background());
+        let mut scene = Scene::new(canvas.width, height, canvas.theme);
         let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
         let page = whole.inset(24.0, 18.0, 24.0, 18.0);
         let subtitle = format!(
@@ -186,11 +159,11 @@ impl FunctionTable {
             calls = self.rows.len(),
             functions = self.functions.len()
         );
-        let y = chart::heading(&mut scene, page, canvas.theme, title, &[subtitle]);
+        let y = chart::heading(&mut scene, page, title, &[subtitle]);
         (scene, page.below(y))
     }
 
-    fn bar_panel(&self, scene: &mut Scene, area: Area, theme: Theme, what: FunctionBars) {
+    fn bar_panel(&self, scene: &mut Scene, area: Area, what: FunctionBars) {
         let value = |function: &Function| match what {
             FunctionBars::Allocated => function.allocated / function.calls as f64,
             FunctionBars::Seconds => function.seconds / function.calls as f64,
@@ -207,8 +180,8 @@ impl FunctionTable {
         let row = (area.height / shown.max(1) as f64).min(34.0);
         let names = area.width * 0.3;
         let numbers = 92.0;
-        let label = TextStyle::new(12.5, theme.text()).anchored(Anchor::End);
-        let number = TextStyle::new(12.0, theme.muted());
+        let label = TextStyle::new(12.5, scene.theme.text()).anchored(Anchor::End);
+        let number = TextStyle::new(12.0, scene.theme.muted());
         for (index, (name, value)) in bars.iter().take(shown).enumerate() {
             let y = area.y + index as f64 * row;
             let baseline = y + row / 2.0 + 4.0;
@@ -216,11 +189,8 @@ impl FunctionTable {
             scene.text((area.x + names - 10.0, baseline), text, label);
             let room = area.width - names - numbers;
             let width = (value.max(0.0) / most * room).max(1.0);
-            scene.shapes.push(Shape::Rect {
-                area: Area::new(area.x + names, y + row * 0.18, width, row * 0.64),
-                fill: theme.rank(0),
-                radius: 2.0,
-            });
+            let bar = Area::new(area.x + names, y + row * 0.18, width, row * 0.64);
+            scene.rounded(bar, scene.theme.rank(0), 2.0);
             let text = match what {
                 FunctionBars::Seconds => seconds_text(*value),
                 _ => human(*value as i64),
@@ -229,7 +199,7 @@ impl FunctionTable {
         }
     }
 
-    fn heat_panel(&self, scene: &mut Scene, area: Area, theme: Theme) {
+    fn heat_panel(&self, scene: &mut Scene, area: Area) {
         let columns = ["time", "allocated", "freed", "peak"];
         let mut functions: Vec<&(String, Function)> = self.functions.iter().collect();
         functions.sort_by(|a, b| b.1.allocated.total_cmp(&a.1.allocated));
@@ -250,8 +220,8 @@ impl FunctionTable {
         let names = area.width * 0.3;
         let width = (area.width - names) / 4.0;
         let height = ((area.height - 24.0) / rows.len().max(1) as f64).min(48.0);
-        let head = TextStyle::new(12.5, theme.muted()).anchored(Anchor::Middle);
-        let label = TextStyle::new(12.5, theme.text()).anchored(Anchor::End);
+        let head = TextStyle::new(12.5, scene.theme.muted()).anchored(Anchor::Middle);
+        let label = TextStyle::new(12.5, scene.theme.text()).anchored(Anchor::End);
         for (column, name) in columns.into_iter().enumerate() {
             let most = rows.iter().map(|row| row[column]).fold(0.0, f64::max);
             let x = area.x + names + column as f64 * width;
@@ -283,7 +253,7 @@ impl FunctionTable {
         }
     }
 
-    fn histogram_panel(&self, scene: &mut Scene, area: Area, theme: Theme) {
+    fn histogram_panel(&self, scene: &mut Scene, area: Area) {
         let bins = 20;
         let most = self.rows.iter().map(|row| row.allocated).max().unwrap_or(0);
         let most = most.max(1) as f64;
@@ -294,24 +264,24 @@ impl FunctionTable {
         }
         let highest = counts.iter().copied().max().unwrap_or(1).max(1) as f64;
         let plot = area.inset(44.0, 4.0, 8.0, 34.0);
-        scene.rect(plot, theme.panel());
+        scene.rect(plot, scene.theme.panel());
         let width = plot.width / bins as f64;
         for (index, count) in counts.iter().enumerate() {
             let height = *count as f64 / highest * plot.height;
             let x = plot.x + index as f64 * width;
             let bar = Area::new(x + 1.0, plot.bottom() - height, width - 2.0, height);
-            scene.rect(bar, theme.rank(0));
+            scene.rect(bar, scene.theme.rank(0));
         }
-        let style = TextStyle::new(12.0, theme.muted());
+        let style = TextStyle::new(12.0, scene.theme.muted());
         let end = style.anchored(Anchor::End);
         scene.text((plot.x - 6.0, plot.y + 10.0), format!("{highest}"), end);
         scene.text((plot.x - 6.0, plot.bottom()), "0", end);
-        ends_of_bytes(scene, plot, theme, most);
+        ends_of_bytes(scene, plot, most);
     }
 
-    fn scatter_panel(&self, scene: &mut Scene, area: Area, theme: Theme) {
+    fn scatter_panel(&self, scene: &mut Scene, area: Area) {
         let plot = area.inset(64.0, 4.0, 8.0, 34.0);
-        scene.rect(plot, theme.panel());
+        scene.rect(plot, scene.theme.panel());
         let most = |values: &dyn Fn(&FunctionRow) -> f64| {
             self.rows
                 .iter()
@@ -325,23 +295,23 @@ impl FunctionTable {
             let y = plot.bottom() - row.seconds.max(0.0) / seconds * plot.height;
             vec![(x, y)]
         });
-        let stroke = Stroke::solid(theme.rank(0).with_opacity(0.6), 6.0);
+        let stroke = Stroke::solid(scene.theme.rank(0).with_opacity(0.6), 6.0);
         scene.lines(dots.collect(), stroke);
-        let end = TextStyle::new(12.0, theme.muted()).anchored(Anchor::End);
+        let end = TextStyle::new(12.0, scene.theme.muted()).anchored(Anchor::End);
         scene.text((plot.x - 6.0, plot.y + 10.0), seconds_text(seconds), end);
         scene.text((plot.x - 6.0, plot.bottom()), "0", end);
-        ends_of_bytes(scene, plot, theme, bytes);
+        ends_of_bytes(scene, plot, bytes);
     }
 }
 
-fn titled(scene: &mut Scene, area: Area, theme: Theme, title: &str) -> Area {
-    let style = TextStyle::new(13.5, theme.text()).bold();
+fn titled(scene: &mut Scene, area: Area, title: &str) -> Area {
+    let style = TextStyle::new(13.5, scene.theme.text()).bold();
     scene.text((area.x, area.y + 14.0), title, style);
     area.inset(0.0, 24.0, 0.0, 0.0)
 }
 
-fn ends_of_bytes(scene: &mut Scene, plot: Area, theme: Theme, most: f64) {
-    let style = TextStyle::new(12.0, theme.muted());
+fn ends_of_bytes(scene: &mut Scene, plot: Area, most: f64) {
+    let style = TextStyle::new(12.0, scene.theme.muted());
     let y = plot.bottom() + 18.0;
     scene.text((plot.x, y), "0", style);
     let end = style.anchored(Anchor::End);

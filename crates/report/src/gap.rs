@@ -10,7 +10,7 @@ use crate::scale::{Span, byte_ceiling};
 use crate::scene::{Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{DrawnTrack, Measure, track_name};
+use crate::track::{DrawnTrack, Measure};
 
 /// The largest number of lines in the plot; more lines could not be distinguished.
 const MOST_LINES: usize = 8;
@@ -27,10 +27,9 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     let (mut scene, rest) = chart::sheet(story, canvas, 460, "Hidden device memory", &subtitle);
     let chosen = widest(&story.tracks, span);
-    let several_devices = story.ranks().len() < story.tracks.len();
-    let keys = keys(&chosen, several_devices, span, theme);
-    let area = chart::legend(&mut scene, rest, theme, &keys);
-    panel(&mut scene, area, theme, &chosen, &story.shown_marks(), span);
+    let keys = keys(story, &chosen, span, theme);
+    let area = chart::legend(&mut scene, rest, &keys);
+    panel(&mut scene, area, &chosen, &story.marks(), span);
     Ok(scene)
 }
 
@@ -39,10 +38,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 pub(crate) fn widest(tracks: &[DrawnTrack], span: Span) -> Vec<&DrawnTrack> {
     let mut known: Vec<(i64, &DrawnTrack)> = tracks
         .iter()
-        .filter_map(|track| {
-            let (_, high) = track.extremes(Measure::Hidden, track.within(span))?;
-            Some((high, track))
-        })
+        .filter_map(|track| Some((track.highest(Measure::Hidden, span)?, track)))
         .collect();
     known.sort_by_key(|(high, track)| (std::cmp::Reverse(*high), track.rank));
     known.truncate(MOST_LINES);
@@ -50,7 +46,7 @@ pub(crate) fn widest(tracks: &[DrawnTrack], span: Span) -> Vec<&DrawnTrack> {
     known.into_iter().map(|(_, track)| track).collect()
 }
 
-fn keys(tracks: &[&DrawnTrack], several_devices: bool, span: Span, theme: Theme) -> Vec<Key> {
+fn keys(story: &Story, tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
     let one = tracks.len() == 1;
     let key = |(index, track): (usize, &&DrawnTrack)| {
         let values = track.values(Measure::Hidden);
@@ -58,14 +54,14 @@ fn keys(tracks: &[&DrawnTrack], several_devices: bool, span: Span, theme: Theme)
         let mut known = values.filter(|value| *value != crate::track::UNKNOWN);
         let first = known.next();
         let last = known.next_back().or(first);
-        let (_, peak) = track.extremes(Measure::Hidden, track.within(span))?;
+        let peak = track.highest(Measure::Hidden, span)?;
         let name = if one {
             "hidden".to_owned()
         } else {
-            track_name(track, several_devices)
+            story.track_name(track)
         };
         Some(Key {
-            ink: ink(index, one, theme),
+            ink: theme.line(Measure::Hidden, index, one),
             text: format!(
                 "{name}: first {first}, last {last}, peak {peak}",
                 first = human(first?),
@@ -78,28 +74,18 @@ fn keys(tracks: &[&DrawnTrack], several_devices: bool, span: Span, theme: Theme)
     tracks.iter().enumerate().filter_map(key).collect()
 }
 
-fn ink(index: usize, is_only: bool, theme: Theme) -> crate::theme::Ink {
-    if is_only {
-        theme.measure(Measure::Hidden)
-    } else {
-        theme.rank(index)
-    }
-}
-
 /// Draws the plot of hidden memory, one line per track, with its axes and marks.
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
-    theme: Theme,
     tracks: &[&DrawnTrack],
     marks: &[Mark],
     span: Span,
 ) {
-    let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
-    let lane = Lane::new(marks, chart::time_scale(wide, span));
+    let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, BELOW), span);
+    let lane = Lane::new(marks, time);
     let above = lane.height().min(area.height / 2.0) + 4.0;
     let plot = area.inset(LEFT, above, RIGHT, BELOW);
-    let time = chart::time_scale(plot, span);
     let extremes = tracks
         .iter()
         .filter_map(|track| track.extremes(Measure::Hidden, track.within(span)));
@@ -112,9 +98,9 @@ pub(crate) fn panel(
     } else {
         0.0
     };
-    let value = chart::byte_axis(scene, plot, theme, (bottom, top));
+    let value = chart::byte_axis(scene, plot, (bottom, top));
     if tracks.is_empty() {
-        let style = TextStyle::new(13.0, theme.muted());
+        let style = TextStyle::new(13.0, scene.theme.muted());
         let text = "unknown: used or reserved memory not recorded, or processes share the device";
         scene.text(
             (plot.x + 16.0, plot.y + 28.0),
@@ -123,15 +109,16 @@ pub(crate) fn panel(
         );
     }
     if let [track] = tracks {
-        chart::sampling_gaps(scene, plot, theme, span, &track.gaps());
-        let fill = theme.measure(Measure::Hidden).with_opacity(0.22);
+        chart::sampling_gaps(scene, plot, span, &track.gaps());
+        let fill = scene.theme.measure(Measure::Hidden).with_opacity(0.22);
         let measures = (Measure::Hidden, None);
         lines::between(scene, track, measures, time, value, fill);
     }
     for (index, track) in tracks.iter().enumerate() {
-        let stroke = Stroke::solid(ink(index, tracks.len() == 1, theme), 1.6);
+        let ink = scene.theme.line(Measure::Hidden, index, tracks.len() == 1);
+        let stroke = Stroke::solid(ink, 1.6);
         lines::line(scene, track, Measure::Hidden, time, value, stroke);
     }
-    lane.draw(scene, plot, area.y, time, theme);
-    chart::time_axis(scene, plot, theme, span, span.from);
+    lane.draw(scene, plot, area.y, time);
+    chart::time_axis(scene, plot, span);
 }

@@ -2,8 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::reduce;
-use crate::scale::{Span, TimeScale};
+use crate::scale::Span;
 use crate::track::{DrawnTrack, Measure};
 
 /// One row per track, one value per time column; `None` where no value is known.
@@ -22,6 +21,24 @@ impl Grid {
         Self { columns, rows }
     }
 
+    /// The index of a rank's row after [`Self::merged`] has merged the rows into `count` rows.
+    pub(crate) fn merged_index(&self, index: usize, count: usize) -> usize {
+        index * count / self.rows.len().max(1)
+    }
+
+    /// Merges the rows of neighbouring ranks into `count` rows, each with the highest value of its
+    /// ranks in every time column.
+    pub(crate) fn merged(&self, count: usize) -> Vec<Vec<Option<i64>>> {
+        let mut merged = vec![vec![None; self.columns]; count];
+        for (index, row) in self.rows.iter().enumerate() {
+            let line = &mut merged[self.merged_index(index, count)];
+            for (cell, value) in line.iter_mut().zip(row) {
+                *cell = (*cell).max(*value);
+            }
+        }
+        merged
+    }
+
     /// The known values of all ranks in one time column, in ascending order.
     pub(crate) fn sorted_column(&self, column: usize) -> Vec<i64> {
         let mut values: Vec<i64> = self.rows.iter().filter_map(|row| row[column]).collect();
@@ -37,17 +54,7 @@ impl Grid {
 }
 
 fn row(track: &DrawnTrack, measure: Measure, span: Span, columns: usize) -> Vec<Option<i64>> {
-    let range = track.within(span);
-    let own_scale = TimeScale {
-        span: Span::new(
-            span.from.saturating_sub(track.skew_ns),
-            span.to.saturating_sub(track.skew_ns),
-        ),
-        left: 0.0,
-        width: columns as f64,
-    };
-    let times = &track.times()[range.clone()];
-    let found = reduce::columns(times, &track.values(measure)[range], own_scale, columns);
+    let found = track.columns(measure, (span.from, span.to), columns);
     let mut row: Vec<Option<i64>> = found
         .iter()
         .map(|cell| cell.map(|(_, most)| most))

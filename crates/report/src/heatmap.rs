@@ -8,7 +8,7 @@ use crate::ranks::measure_of;
 use crate::scale::Span;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
-use crate::theme::{Theme, heat};
+use crate::theme::heat;
 use crate::track::{DrawnTrack, Measure};
 
 /// The number of time columns in a heat map; more columns could not be distinguished.
@@ -23,18 +23,17 @@ const SCALE: f64 = 86.0;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
-    let theme = canvas.theme;
     let rows = story.tracks.len() as u32;
     let measure = measure_of(&story.tracks);
     let mut subtitle = vec![
         story.subtitle(),
-        format!("maximum {} per interval", measure.name()),
+        format!("maximum {} per interval", measure.as_str()),
     ];
     subtitle.extend(story.skew_note());
     let height = 190 + (rows * 26).clamp(104, 420);
     let title = "Memory by rank and time";
     let (mut scene, area) = chart::sheet(story, canvas, height, title, &subtitle);
-    panel(&mut scene, area, theme, &story.tracks, measure, span);
+    panel(&mut scene, area, &story.tracks, measure, span);
     Ok(scene)
 }
 
@@ -57,7 +56,6 @@ pub(crate) fn range(grid: &Grid) -> (i64, i64) {
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
-    theme: Theme,
     tracks: &[DrawnTrack],
     measure: Measure,
     span: Span,
@@ -68,18 +66,13 @@ pub(crate) fn panel(
     // When there are more ranks than pixels, neighbouring ranks share a row, which shows the
     // highest value among them.
     let lines = tracks.len().min(plot.height as usize).max(1);
-    let row_of = |rank: usize| rank * lines / tracks.len().max(1);
-    let mut merged: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; lines];
-    for (rank, row) in grid.rows.iter().enumerate() {
-        for (cell, value) in merged[row_of(rank)].iter_mut().zip(row) {
-            *cell = (*cell).max(*value);
-        }
-    }
-    scene.rect(plot, theme.grid());
+    let row_of = |rank: usize| grid.merged_index(rank, lines);
+    let merged = grid.merged(lines);
+    scene.rect(plot, scene.theme.grid());
     cells(scene, plot, &merged, range);
-    rank_axis(scene, plot, theme, tracks, row_of, lines);
-    scale_of_colours(scene, plot, theme, range, &merged);
-    chart::time_axis(scene, plot, theme, span, span.from);
+    rank_axis(scene, plot, tracks, row_of, lines);
+    scale_of_colours(scene, plot, range, &merged);
+    chart::time_axis(scene, plot, span);
 }
 
 fn cells(scene: &mut Scene, plot: Area, rows: &[Vec<Option<i64>>], range: (i64, i64)) {
@@ -124,12 +117,11 @@ fn cells(scene: &mut Scene, plot: Area, rows: &[Vec<Option<i64>>], range: (i64, 
 fn rank_axis(
     scene: &mut Scene,
     plot: Area,
-    theme: Theme,
     tracks: &[DrawnTrack],
     row_of: impl Fn(usize) -> usize,
     lines: usize,
 ) {
-    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::End);
+    let style = TextStyle::new(12.0, scene.theme.muted()).anchored(Anchor::End);
     let height = plot.height / lines as f64;
     let mut free_from = plot.y;
     for (index, track) in tracks.iter().enumerate() {
@@ -140,18 +132,12 @@ fn rank_axis(
         scene.text((plot.x - 8.0, y), track.rank.to_string(), style);
         free_from = y + if tracks.len() > 24 { 30.0 } else { 12.0 };
     }
-    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
+    let style = TextStyle::new(12.0, scene.theme.muted()).anchored(Anchor::Middle);
     let middle = plot.y + plot.height / 2.0;
     scene.text((plot.x - 52.0, middle), "rank", style.upwards());
 }
 
-fn scale_of_colours(
-    scene: &mut Scene,
-    plot: Area,
-    theme: Theme,
-    range: (i64, i64),
-    rows: &[Vec<Option<i64>>],
-) {
+fn scale_of_colours(scene: &mut Scene, plot: Area, range: (i64, i64), rows: &[Vec<Option<i64>>]) {
     let bar = Area::new(plot.right() + 18.0, plot.y, 14.0, plot.height);
     let steps = 48;
     for step in 0..steps {
@@ -160,7 +146,7 @@ fn scale_of_colours(
         let y = bar.bottom() - f64::from(step + 1) * height;
         scene.rect(Area::new(bar.x, y, bar.width, height + 0.5), heat(share));
     }
-    let style = TextStyle::new(12.0, theme.muted());
+    let style = TextStyle::new(12.0, scene.theme.muted());
     for part in [0.0, 0.5, 1.0] {
         let y = bar.bottom() - bar.height * part;
         let value = range.0 as f64 + (range.1 - range.0) as f64 * part;
@@ -168,11 +154,14 @@ fn scale_of_colours(
         let y_text = (y + 4.0).clamp(bar.y + 10.0, bar.bottom());
         scene.text((bar.right() + 6.0, y_text), text, style);
         let tick = [(bar.right(), y), (bar.right() + 3.0, y)];
-        scene.lines(vec![tick.to_vec()], Stroke::solid(theme.axis(), 1.0));
+        scene.lines(vec![tick.to_vec()], Stroke::solid(scene.theme.axis(), 1.0));
     }
     if rows.iter().flatten().any(Option::is_none) {
         let y = plot.bottom() + 30.0;
-        scene.rect(Area::new(bar.x - 16.0, y - 10.0, 14.0, 11.0), theme.grid());
+        scene.rect(
+            Area::new(bar.x - 16.0, y - 10.0, 14.0, 11.0),
+            scene.theme.grid(),
+        );
         scene.text((bar.x + 4.0, y), "no samples", style);
     }
 }

@@ -111,7 +111,8 @@ pub(crate) fn graphs(run: &Run) -> Vec<HeldGraph> {
     found
 }
 
-fn device(track: &Track, several: bool) -> String {
+/// The name of a device in the title of a list; `several` is true if the run has several ranks.
+pub(crate) fn device(track: &Track, several: bool) -> String {
     let device = if track.device_id < 0 {
         "the host".to_owned()
     } else {

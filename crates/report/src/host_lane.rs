@@ -8,8 +8,8 @@ use crate::lines;
 use crate::mark::Mark;
 use crate::marks_lane::Lane;
 use crate::scale::{Span, byte_ceiling};
-use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
-use crate::theme::{Ink, Theme};
+use crate::scene::{Area, Scene, Stroke, TextStyle};
+use crate::theme::Ink;
 use crate::track::{DrawnTrack, Measure};
 
 /// The largest number of ranks that are drawn in the lane; more lines could not be distinguished.
@@ -26,12 +26,11 @@ pub(crate) struct HostLane<'a> {
 }
 
 impl HostLane<'_> {
-    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme) {
-        let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
-        let lane = Lane::new(self.marks, chart::time_scale(wide, self.span));
+    pub(crate) fn draw(&self, scene: &mut Scene, area: Area) {
+        let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, BELOW), self.span);
+        let lane = Lane::new(self.marks, time);
         let above = TITLE + lane.height();
         let plot = area.inset(LEFT, above.min(area.height / 2.0), RIGHT, BELOW);
-        let time = chart::time_scale(plot, self.span);
         let shown = &self.tracks[..self.tracks.len().min(MOST_LINES)];
         let most = |measure: Measure| {
             let peaks = shown
@@ -42,41 +41,42 @@ impl HostLane<'_> {
         let peak = most(Measure::Allocated).unwrap_or(0);
         let limit = most(Measure::Capacity).filter(|limit| *limit <= peak.saturating_mul(3) / 2);
         let top = byte_ceiling(peak.max(limit.unwrap_or(0)) as f64, 4);
-        let value = chart::byte_axis(scene, plot, theme, (0.0, top));
+        let value = chart::byte_axis(scene, plot, (0.0, top));
         if let [track] = shown {
-            chart::sampling_gaps(scene, plot, theme, self.span, &track.gaps());
-            let fill = ink(0, true, theme).with_opacity(0.14);
+            chart::sampling_gaps(scene, plot, self.span, &track.gaps());
+            let fill = scene.theme.measure(Measure::Allocated).with_opacity(0.14);
             let measures = (Measure::Allocated, None);
             lines::between(scene, track, measures, time, value, fill);
             // Stormlog 0.4.0 stopped recording host memory when CUDA started. A line that ends
             // early therefore gets the text "recording ends here".
             let end = track.span().map(|own| time.x(own.to));
             if let Some(x) = end.filter(|x| *x < plot.x + plot.width * 0.7) {
-                let style = TextStyle::new(11.0, theme.muted());
+                let style = TextStyle::new(11.0, scene.theme.muted());
                 let text = style.fit("recording ends here", plot.right() - x - 12.0);
                 scene.text((x + 8.0, plot.y + plot.height / 2.0), text, style);
             }
         }
         for (index, track) in shown.iter().enumerate() {
-            let stroke = Stroke::solid(ink(index, shown.len() == 1, theme), 1.6);
+            let ink = scene
+                .theme
+                .line(Measure::Allocated, index, shown.len() == 1);
+            let stroke = Stroke::solid(ink, 1.6);
             lines::line(scene, track, Measure::Allocated, time, value, stroke);
         }
         if let Some(limit) = limit {
             let y = value.y(limit);
-            let stroke = Stroke::dashed(theme.measure(Measure::Capacity), 1.5);
+            let stroke = Stroke::dashed(scene.theme.measure(Measure::Capacity), 1.5);
             scene.line((plot.x, y), (plot.right(), y), stroke);
         }
-        lane.draw(scene, plot, area.y + TITLE, time, theme);
-        self.title(scene, area, theme, shown);
-        if let Some(text) = lane.unlabelled_text() {
-            let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
-            scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
-        }
-        chart::time_axis(scene, plot, theme, self.span, self.span.from);
+        lane.draw(scene, plot, area.y + TITLE, time);
+        self.title(scene, area, shown);
+        lane.note_unlabelled(scene, plot);
+        chart::time_axis(scene, plot, self.span);
     }
 
     /// Draws the name of the lane and the peak of each line, in the colour of the line.
-    fn title(&self, scene: &mut Scene, area: Area, theme: Theme, shown: &[&DrawnTrack]) {
+    fn title(&self, scene: &mut Scene, area: Area, shown: &[&DrawnTrack]) {
+        let theme = scene.theme;
         let bold = TextStyle::new(12.5, theme.text()).bold();
         let y = area.y + 12.0;
         let mut x = area.x;
@@ -111,7 +111,8 @@ impl HostLane<'_> {
             } else {
                 format!("rank {} peak {}", track.rank, human(peak))
             };
-            put(Some(ink(index, is_only, theme)), text, plain);
+            let ink = theme.line(Measure::Allocated, index, is_only);
+            put(Some(ink), text, plain);
         }
         if self.tracks.len() > shown.len() {
             let text = format!(
@@ -120,13 +121,5 @@ impl HostLane<'_> {
             );
             put(None, text, muted);
         }
-    }
-}
-
-fn ink(place: usize, is_only: bool, theme: Theme) -> Ink {
-    if is_only {
-        theme.measure(Measure::Allocated)
-    } else {
-        theme.rank(place)
     }
 }

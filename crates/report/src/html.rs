@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::error::DrawError;
+use crate::error::{DrawError, rendered};
 use crate::held;
 use crate::page;
 use crate::scene::Scene;
@@ -69,7 +69,9 @@ pub fn html_page(story: &Story, kind: PictureKind, theme: Theme) -> Result<Strin
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
     let steps = match kind {
-        PictureKind::Timeline | PictureKind::Steps | PictureKind::Dashboard => by_step(story)?,
+        PictureKind::Timeline | PictureKind::Steps | PictureKind::Dashboard => {
+            steps_section(story)?
+        }
         PictureKind::Ranks | PictureKind::Heatmap | PictureKind::Gap => None,
     };
     let mut body = match kind {
@@ -99,9 +101,9 @@ pub(crate) const PICTURES: &str = "
 }
 ";
 
-/// Draws the memory at the end of each training step and the highest use during each step, as a
-/// section of a page. Returns `None` when no training steps were recorded.
-pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
+/// Draws the memory at the end of each training step and the highest use during each step, as HTML
+/// for the light and the dark theme. Returns `None` when no training steps were recorded.
+pub fn steps_section(story: &Story) -> Result<Option<String>, DrawError> {
     let span = story.shown()?;
     if steps::tracks_of(story, span).is_empty() {
         return Ok(None);
@@ -150,7 +152,7 @@ pub(crate) fn page_with(
         PictureKind::Dashboard => "Memory report",
     });
     let style = format!("{}{}", style(), addition.style);
-    Page {
+    rendered(&Page {
         policy: &policy(Some(SCRIPT), &style),
         title: &title,
         subtitle: &addition.subtitle,
@@ -162,23 +164,19 @@ pub(crate) fn page_with(
         spec: &inert_json(&data.spec),
         overview: &STANDARD.encode(&data.overview),
         detail: &STANDARD.encode(&data.detail),
-    }
-    .render()
-    .map_err(|error| DrawError::Page(error.to_string()))
+    })
 }
 
 /// Renders an HTML page without scripts that contains only a finished drawing.
-pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
+pub fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
     let style = style();
-    Picture {
+    rendered(&Picture {
         policy: &policy(None, &style),
         title,
         theme: theme.as_str(),
         style: &style,
         drawing: &to_svg(scene),
-    }
-    .render()
-    .map_err(|error| DrawError::Page(error.to_string()))
+    })
 }
 
 /// The selector in `plot.css` of the rule that sets the colours of the dark theme.

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::timeline::{Ledger, LedgerEntry, Owner, Resource, Run, Site, Track};
 
+use crate::held::device;
 use crate::{bytes, time};
 
 /// The largest number of users of a device that are listed with a line each; the smaller ones are
@@ -68,15 +69,10 @@ pub fn ledger_lines(run: &Run, most: usize) -> Vec<LedgerLines> {
 }
 
 fn lines(track: &Track, ledger: &Ledger, several: bool) -> LedgerLines {
-    let rank = if several {
-        format!(" of rank {}", track.rank)
-    } else {
-        String::new()
-    };
     let at = time::moment(ledger.at_ns);
     let used = ledger.used_bytes.map(bytes::human);
     let used = used.map_or(String::new(), |used| format!("{used} "));
-    let title = format!("What uses GPU {}{rank} ({used}at {at})", track.device_id);
+    let title = format!("What uses {} ({used}at {at})", device(track, several));
     let mut entries: Vec<&LedgerEntry> = ledger.entries.iter().collect();
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.bytes));
     let rest = entries.split_off(entries.len().min(MOST_LINES));

@@ -40,7 +40,6 @@ pub mod markdown;
 mod marks_lane;
 mod moment;
 mod page;
-mod paint;
 mod phase;
 mod png;
 mod ranks;
@@ -65,7 +64,7 @@ pub use device_profile::device_profile_page;
 pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};
 pub use held::held_lines;
-pub use html::html_page;
+pub use html::{html_page, picture_page, steps_section};
 pub use label::clean;
 pub use ledger::{LedgerKeys, LedgerLine, LedgerLines, ledger_lines, ledgers};
 pub use limits_of_recording::limits_of_recording;
@@ -76,9 +75,7 @@ pub use phase::{Phase, phases_of};
 pub use png::to_png;
 pub use removed::removed_lines;
 pub use scene::Scene;
-pub use served::{
-    comparison_json, drawing_json, held_section, page_script, page_style, steps_section,
-};
+pub use served::{comparison_json, drawing_json, held_section, page_script, page_style};
 pub use story::{Canvas, PictureKind, Story, draw};
 pub use svg::to_svg;
 pub use theme::Theme;

@@ -1,36 +1,29 @@
 //! Draws the memory of a track over time inside a plot, as lines and as shaded areas.
 
 use crate::reduce;
-use crate::scale::{Span, TimeScale, ValueScale};
+use crate::scale::{TimeScale, ValueScale};
 use crate::scene::{Point, Scene, Stroke};
 use crate::theme::Ink;
 use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
-/// The points, in pixels, of the line that shows a measure of a track (such as the allocated bytes)
-/// over time. The line is split where a value is unknown or samples are missing.
+/// The points, in pixels, of the line through values at the given positions on the x axis. The line
+/// is split where a value is unknown, or where two positions are farther apart than `gap`.
 pub(crate) fn pieces(
-    track: &DrawnTrack,
-    measure: Measure,
-    time: TimeScale,
-    value: ValueScale,
+    (positions, values): (&[i64], &[i64]),
+    x: TimeScale,
+    y: ValueScale,
+    gap: i64,
 ) -> Vec<Vec<Point>> {
-    let range = track.within(time.span);
-    let times = &track.times()[range.clone()];
-    let values = &track.values(measure)[range];
-    let own_scale = own_scale(track, time);
     let to_pixels = |piece: Vec<(i64, i64)>| {
-        piece
-            .into_iter()
-            .map(|(at, bytes)| (own_scale.x(at), value.y(bytes)))
-            .collect()
+        let points = piece.into_iter();
+        points.map(|(at, bytes)| (x.x(at), y.y(bytes))).collect()
     };
-    reduce::pieces(times, values, own_scale, track.gap_ns())
-        .into_iter()
-        .map(to_pixels)
-        .collect()
+    let pieces = reduce::pieces(positions, values, x, gap);
+    pieces.into_iter().map(to_pixels).collect()
 }
 
-/// Draws a measure of a track (such as the allocated bytes) over time as a line.
+/// Draws a measure of a track (such as the allocated bytes) over time as a line, which is split where
+/// a value is unknown or samples are missing.
 pub(crate) fn line(
     scene: &mut Scene,
     track: &DrawnTrack,
@@ -39,7 +32,13 @@ pub(crate) fn line(
     value: ValueScale,
     stroke: Stroke,
 ) {
-    scene.lines(pieces(track, measure, time, value), stroke);
+    let range = track.within(time.span);
+    let samples = (&track.times()[range.clone()], &track.values(measure)[range]);
+    let own_scale = TimeScale {
+        span: track.own_span(time.span),
+        ..time
+    };
+    scene.lines(pieces(samples, own_scale, value, track.gap_ns()), stroke);
 }
 
 /// Fills the area between the curves of two measures, `upper` and `lower`, where `upper` has the
@@ -78,7 +77,7 @@ fn edges(track: &DrawnTrack, upper: Measure, lower: Option<Measure>, time: TimeS
         let high = track.values(upper)[index];
         let low = lower.map_or(0, |lower| track.values(lower)[index]);
         let known = high != UNKNOWN && low != UNKNOWN;
-        let x = time.x(at.saturating_add(track.skew_ns));
+        let x = time.x(track.shared_ns(at));
         match edges.last_mut() {
             // Only the highest value of each pixel column is drawn. A missing sample inside a pixel
             // column would not be visible, so it does not interrupt the area.
@@ -96,17 +95,6 @@ fn edges(track: &DrawnTrack, upper: Measure, lower: Option<Measure>, time: TimeS
         }
     }
     edges
-}
-
-/// Converts a time scale from the shared clock of all ranks to the clock of the track's rank.
-fn own_scale(track: &DrawnTrack, time: TimeScale) -> TimeScale {
-    TimeScale {
-        span: Span::new(
-            time.span.from.saturating_sub(track.skew_ns),
-            time.span.to.saturating_sub(track.skew_ns),
-        ),
-        ..time
-    }
 }
 
 /// Draws the collected edges (x position, upper y and lower y in pixels) as one filled polygon, and

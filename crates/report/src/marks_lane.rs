@@ -148,27 +148,23 @@ impl Lane {
         }
     }
 
-    /// The number of marks without a label, as text; `None` when every mark has a label.
-    pub(crate) fn unlabelled_text(&self) -> Option<String> {
-        match self.placed.iter().filter(|label| label.is_none()).count() {
-            0 => None,
-            1 => Some("1 unlabelled event".to_owned()),
-            count => Some(format!("{count} unlabelled events")),
-        }
+    /// Draws the number of marks without a label in the lower right corner of the plot, unless every
+    /// mark has a label.
+    pub(crate) fn note_unlabelled(&self, scene: &mut Scene, plot: Area) {
+        let text = match self.placed.iter().filter(|label| label.is_none()).count() {
+            0 => return,
+            1 => "1 unlabelled event".to_owned(),
+            count => format!("{count} unlabelled events"),
+        };
+        let style = TextStyle::new(11.0, scene.theme.muted()).anchored(Anchor::End);
+        scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
     }
 
     /// Draws a vertical line through the plot for each group of marks, and the rows of labels above
     /// the plot, the first of them at the y position `top`.
-    pub(crate) fn draw(
-        &self,
-        scene: &mut Scene,
-        plot: Area,
-        top: f64,
-        scale: TimeScale,
-        theme: Theme,
-    ) {
+    pub(crate) fn draw(&self, scene: &mut Scene, plot: Area, top: f64, scale: TimeScale) {
         for (group, placed) in self.groups.iter().zip(&self.placed) {
-            let ink = theme.severity(group.first.severity);
+            let ink = scene.theme.severity(group.first.severity);
             if let Some(end) = group.first.end_ns {
                 let left = scale.x(group.first.time_ns).max(plot.x);
                 let right = scale.x(end).min(plot.right());
@@ -199,7 +195,7 @@ impl Lane {
             scene.lines(ticks, Stroke::solid(ink.with_opacity(0.8), 1.2));
             if let Some((row, text, left, right)) = placed {
                 let y = top + *row as f64 * ROW + 8.0;
-                flag(scene, (first, y), group.first.severity, theme);
+                flag(scene, (first, y), group.first.severity);
                 let style = TextStyle::new(LABEL, ink);
                 if *left < first - 8.0 {
                     let style = style.anchored(Anchor::End);
@@ -213,8 +209,8 @@ impl Lane {
 }
 
 /// Draws a symbol that shows the severity without colour: a diamond, a triangle or a disc.
-fn flag(scene: &mut Scene, (x, y): (f64, f64), severity: Severity, theme: Theme) {
-    let ink = theme.severity(severity);
+fn flag(scene: &mut Scene, (x, y): (f64, f64), severity: Severity) {
+    let ink = scene.theme.severity(severity);
     match severity {
         Severity::Critical => scene.polygon(
             vec![(x, y - 6.0), (x + 5.5, y), (x, y + 6.0), (x - 5.5, y)],

@@ -3,7 +3,8 @@
 
 mod comparison;
 
-use stormlog_format::json::{Layout, Writer};
+use serde::Serialize;
+use stormlog_format::json::{Layout, Writer, value_of};
 use stormlog_format::{Map, Value, counted};
 
 pub use comparison::Alignment;
@@ -22,7 +23,7 @@ use crate::ranks;
 use crate::scale::Span;
 use crate::story::{PictureKind, Story};
 use crate::timeline::{panels_of, series_of};
-use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
+use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
 /// The largest number of lines in the panel of host memory, which has one line per rank; more lines
 /// could not be distinguished.
@@ -43,32 +44,42 @@ pub(crate) struct PageData {
 }
 
 /// One line of a panel (a plot on the page): its name, its colour and its values.
+#[derive(Serialize)]
 struct Line {
     name: String,
-    colour: Colour,
+    /// The name of the colour in the style sheet and the script of the page.
+    colour: String,
+    #[serde(skip)]
     values: Vec<i64>,
     /// The highest value in the shown time range, printed in the legend.
     peak: Option<i64>,
 }
 
-enum Colour {
-    Measure(Measure),
-    Rank(usize),
-    Plain(&'static str),
+/// The name of the colour of a measure.
+fn measure_colour(measure: Measure) -> String {
+    let name = match measure {
+        Measure::Allocated => "allocated",
+        Measure::Reserved => "reserved",
+        Measure::Used => "used",
+        Measure::Capacity => "capacity",
+        Measure::Hidden | Measure::Own => "hidden",
+        Measure::Others => "others",
+    };
+    name.to_owned()
 }
 
-impl Colour {
-    fn name(&self) -> String {
-        match self {
-            Self::Measure(Measure::Allocated) => "allocated".into(),
-            Self::Measure(Measure::Reserved) => "reserved".into(),
-            Self::Measure(Measure::Used) => "used".into(),
-            Self::Measure(Measure::Capacity) => "capacity".into(),
-            Self::Measure(Measure::Hidden | Measure::Own) => "hidden".into(),
-            Self::Measure(Measure::Others) => "others".into(),
-            Self::Rank(index) => format!("rank{}", index % 8),
-            Self::Plain(name) => (*name).into(),
-        }
+/// The name of the colour of the n-th rank of a panel, counted from 0.
+fn rank_colour(index: usize) -> String {
+    format!("rank{}", index % 8)
+}
+
+/// The name of the colour of a measure's n-th line in a panel: the colour of the measure if it has
+/// only one line, otherwise the colour of a rank.
+fn line_colour(measure: Measure, index: usize, is_only: bool) -> String {
+    if is_only {
+        measure_colour(measure)
+    } else {
+        rank_colour(index)
     }
 }
 
@@ -82,13 +93,7 @@ struct Builder {
 
 pub(crate) fn data(story: &Story, kind: PictureKind) -> Result<PageData, DrawError> {
     let span = story.shown()?;
-    let mut page = Builder {
-        span,
-        tracks: Vec::new(),
-        panels: Vec::new(),
-        overview: Vec::new(),
-        detail: Vec::new(),
-    };
+    let mut page = Builder::new(span);
     match kind {
         PictureKind::Timeline | PictureKind::Steps => page.timelines(story),
         PictureKind::Ranks => page.ranks(story),
@@ -115,12 +120,10 @@ pub(crate) fn data(story: &Story, kind: PictureKind) -> Result<PageData, DrawErr
     spec.insert("panels", Value::List(page.panels));
     spec.insert("marks", marks(story, span));
     spec.insert("phases", phases(story, span));
-    spec.insert("facts", facts(story, span));
+    spec.insert("facts", value_of(&facts_of(story, span)));
     spec.insert("requests", requests(story, span));
     if kind == PictureKind::Dashboard || story.verdict.is_some() {
-        let (severity, text) = verdict_of(story);
-        let verdict = vec![severity.as_str().into(), Value::text(text)];
-        spec.insert("verdict", Value::List(verdict));
+        spec.insert("verdict", value_of(&verdict_of(story)));
     }
     if let Some(advice) = &story.advice {
         spec.insert("advice", Value::text(clean_paragraph(advice)));
@@ -160,38 +163,48 @@ fn ledger(ledger: &LedgerLines) -> Value {
 }
 
 impl Builder {
+    fn new(span: Span) -> Self {
+        Self {
+            span,
+            tracks: Vec::new(),
+            panels: Vec::new(),
+            overview: Vec::new(),
+            detail: Vec::new(),
+        }
+    }
+
+    /// The line of a measure of a track in the shown time range.
+    fn line(&self, track: &DrawnTrack, measure: Measure, name: &str, colour: String) -> Line {
+        Line {
+            name: name.to_owned(),
+            colour,
+            values: track.values(measure)[track.within(self.span)].to_vec(),
+            peak: track.peak(measure, self.span),
+        }
+    }
+
     fn timelines(&mut self, story: &Story) {
-        let several_devices = story.ranks().len() < story.tracks.len();
         for track in panels_of(story) {
-            let range = track.within(self.span);
-            let mut lines: Vec<Line> = series_of(track)
-                .into_iter()
-                .map(|series| Line {
-                    name: series.name,
-                    colour: Colour::Measure(series.measure),
-                    values: track.values(series.measure)[range.clone()].to_vec(),
-                    peak: track.peak(series.measure, self.span),
-                })
+            let line =
+                |measure, name: &str| self.line(track, measure, name, measure_colour(measure));
+            let series = series_of(track).into_iter();
+            let mut lines: Vec<Line> = series
+                .map(|series| line(series.measure, &series.name))
                 .collect();
             for measure in [Measure::Hidden, Measure::Others, Measure::Capacity] {
-                let is_known = track.extremes(measure, range.clone()).is_some();
+                let is_known = track.highest(measure, self.span).is_some();
                 let is_of_device = matches!(measure, Measure::Hidden | Measure::Others);
                 if is_known && !(is_of_device && track.is_host()) {
-                    lines.push(Line {
-                        name: measure.name().into(),
-                        colour: Colour::Measure(measure),
-                        values: track.values(measure)[range.clone()].to_vec(),
-                        peak: track.peak(measure, self.span),
-                    });
+                    lines.push(line(measure, measure.as_str()));
                 }
             }
             let title = if story.tracks.len() > 1 {
-                track_name(track, several_devices)
+                story.track_name(track)
             } else {
                 "memory".to_owned()
             };
             let id = self.track(track, &title, &lines);
-            self.panel("lines", &title, vec![id]);
+            self.panel(&title, &[id], None);
         }
         self.hosts(story);
     }
@@ -206,29 +219,17 @@ impl Builder {
             } else {
                 format!("rank {}", track.rank)
             };
-            let line = Line {
-                name: name.clone(),
-                colour: if is_only {
-                    Colour::Measure(Measure::Allocated)
-                } else {
-                    Colour::Rank(index)
-                },
-                values: track.values(Measure::Allocated)[track.within(self.span)].to_vec(),
-                peak: track.peak(Measure::Allocated, self.span),
-            };
+            let colour = line_colour(Measure::Allocated, index, is_only);
+            let line = self.line(track, Measure::Allocated, &name, colour);
             ids.push(self.track(track, &name, &[line]));
         }
         if !ids.is_empty() {
-            self.panel("lines", "host memory", ids);
-            if let Some(Value::Map(panel)) = self.panels.last_mut() {
-                panel.insert("host", Value::Bool(true));
-            }
+            self.panel("host memory", &ids, Some("host"));
         }
     }
 
     fn ranks(&mut self, story: &Story) {
         let view = ranks::View::new(story, self.span);
-        let several_devices = story.ranks().len() < story.tracks.len();
         let mut ids = Vec::new();
         if let Some(envelope) = &view.envelope {
             let count = envelope.columns.len();
@@ -238,7 +239,7 @@ impl Builder {
                 .enumerate()
                 .map(|(index, name)| Line {
                     name: name.into(),
-                    colour: Colour::Plain("envelope"),
+                    colour: "envelope".into(),
                     values: envelope
                         .columns
                         .iter()
@@ -255,40 +256,26 @@ impl Builder {
             ids.push(self.columns(times, &lines, &label, None, i64::MAX, Vec::new()));
         }
         for (index, track) in view.lines.iter().enumerate() {
-            let name = track_name(track, several_devices);
-            let range = track.within(self.span);
-            let line = Line {
-                name: name.clone(),
-                colour: Colour::Rank(index),
-                values: track.values(view.measure)[range].to_vec(),
-                peak: track.peak(view.measure, self.span),
-            };
+            let name = story.track_name(track);
+            let line = self.line(track, view.measure, &name, rank_colour(index));
             ids.push(self.track(track, &name, &[line]));
         }
-        let title = format!("{}, all ranks on one time axis", view.measure.name());
-        self.panel("lines", &title, ids);
+        let title = format!("{}, all ranks on one time axis", view.measure.as_str());
+        self.panel(&title, &ids, None);
     }
 
     fn gap(&mut self, story: &Story) {
-        let several_devices = story.ranks().len() < story.tracks.len();
         let tracks = gap::widest(&story.tracks, self.span);
         let one = tracks.len() == 1;
         let mut ids = Vec::new();
         for (index, track) in tracks.into_iter().enumerate() {
-            let name = track_name(track, several_devices);
-            let line = Line {
-                name: if one { "hidden".into() } else { name.clone() },
-                colour: if one {
-                    Colour::Measure(Measure::Hidden)
-                } else {
-                    Colour::Rank(index)
-                },
-                values: track.values(Measure::Hidden)[track.within(self.span)].to_vec(),
-                peak: track.peak(Measure::Hidden, self.span),
-            };
+            let name = story.track_name(track);
+            let colour = line_colour(Measure::Hidden, index, one);
+            let label = if one { "hidden" } else { &name };
+            let line = self.line(track, Measure::Hidden, label, colour);
             ids.push(self.track(track, &name, &[line]));
         }
-        self.panel("lines", "hidden memory", ids);
+        self.panel("hidden memory", &ids, None);
     }
 
     fn heat(&mut self, story: &Story) {
@@ -296,25 +283,20 @@ impl Builder {
         let grid = Grid::new(&story.tracks, measure, self.span, HEAT_COLUMNS);
         let (low, high) = heatmap::range(&grid);
         let count = story.tracks.len().min(HEAT_ROWS);
-        let mut rows: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; count];
         let mut labels: Vec<Vec<i64>> = vec![Vec::new(); count];
-        for (index, (track, row)) in story.tracks.iter().zip(&grid.rows).enumerate() {
-            let line = index * count / story.tracks.len();
-            labels[line].push(track.rank);
-            for (cell, value) in rows[line].iter_mut().zip(row) {
-                *cell = (*cell).max(*value);
-            }
+        for (index, track) in story.tracks.iter().enumerate() {
+            labels[grid.merged_index(index, count)].push(track.rank);
         }
         let label = |ranks: &Vec<i64>| match (ranks.first(), ranks.last()) {
             (Some(first), Some(last)) if first != last => Value::text(format!("{first}–{last}")),
             (Some(first), _) => Value::text(first.to_string()),
             _ => Value::Null,
         };
-        let packed = detail_levels::pack_matrix(&rows);
+        let packed = detail_levels::pack_matrix(&grid.merged(count));
         let mut panel = Map::new();
         panel.insert("kind", "heat");
-        let title = format!("{} by rank and time", measure.name());
-        panel.insert("title", Value::text(title));
+        let title = format!("{} by rank and time", measure.as_str());
+        panel.insert("title", title.as_str());
         panel.insert("rows", Value::List(labels.iter().map(label).collect()));
         panel.insert("columns", grid.columns as i64);
         panel.insert("low", low);
@@ -325,12 +307,16 @@ impl Builder {
         self.panels.push(Value::Map(panel));
     }
 
-    fn panel(&mut self, kind: &str, title: &str, tracks: Vec<i64>) {
+    /// Adds a panel with the lines of tracks. `flag` is the name of a property that the panel has:
+    /// it shows host memory (`host`), or a band between its lines (`band`).
+    fn panel(&mut self, title: &str, tracks: &[i64], flag: Option<&str>) {
         let mut panel = Map::new();
-        panel.insert("kind", kind);
+        panel.insert("kind", "lines");
         panel.insert("title", title);
-        let tracks = tracks.into_iter().map(Value::from).collect();
-        panel.insert("tracks", Value::List(tracks));
+        panel.insert("tracks", value_of(tracks));
+        if let Some(flag) = flag {
+            panel.insert(flag, Value::Bool(true));
+        }
         self.panels.push(Value::Map(panel));
     }
 
@@ -340,10 +326,7 @@ impl Builder {
         let range = track.within(self.span);
         let times = track.times()[range.clone()]
             .iter()
-            .map(|time| {
-                time.saturating_add(track.skew_ns)
-                    .saturating_sub(self.span.from)
-            })
+            .map(|time| track.shared_ns(*time).saturating_sub(self.span.from))
             .collect();
         let notes = range.filter_map(|index| track.note(index)).map(Value::text);
         let notes: Vec<Value> = notes.collect();
@@ -383,14 +366,8 @@ impl Builder {
             };
             let mut blocks = Vec::new();
             for block in level.blocks {
-                let fields = [
-                    block.count as i64,
-                    block.from,
-                    block.to,
-                    store.len() as i64,
-                    block.packed.len() as i64,
-                ];
-                blocks.push(Value::List(fields.into_iter().map(Value::from).collect()));
+                let (start, size) = (store.len(), block.packed.len());
+                blocks.push(value_of(&(block.count, block.from, block.to, start, size)));
                 store.extend(block.packed);
             }
             let mut entry = Map::new();
@@ -399,19 +376,12 @@ impl Builder {
             entry.insert("blocks", Value::List(blocks));
             levels.push(Value::Map(entry));
         }
-        let series = lines.iter().map(|line| {
-            let mut entry = Map::new();
-            entry.insert("name", line.name.as_str());
-            entry.insert("colour", Value::text(line.colour.name()));
-            entry.insert("peak", line.peak);
-            Value::Map(entry)
-        });
         let mut entry = Map::new();
         entry.insert("label", label);
         entry.insert("rank", rank);
         entry.insert("count", count as i64);
         entry.insert("gap", gap_ns.min(1 << 52));
-        entry.insert("series", Value::List(series.collect()));
+        entry.insert("series", value_of(lines));
         entry.insert("levels", Value::List(levels));
         if notes.len() == count {
             entry.insert("notes", Value::List(notes));
@@ -422,7 +392,6 @@ impl Builder {
 }
 
 fn marks(story: &Story, span: Span) -> Value {
-    let groups = grouped(&story.shown_marks());
     let one = |group: crate::mark::MarkGroup| {
         let mut entry = Map::new();
         entry.insert("t", group.first.time_ns.saturating_sub(span.from).max(0));
@@ -435,11 +404,11 @@ fn marks(story: &Story, span: Span) -> Value {
         entry.insert("label", Value::text(group.label()));
         entry.insert("detail", Value::text(group.sentence()));
         let times = group.times.iter().take(MOST_MARKS);
-        let times = times.map(|time| Value::from(time.saturating_sub(span.from).max(0)));
-        entry.insert("times", Value::List(times.collect()));
+        let times = times.map(|time| time.saturating_sub(span.from).max(0));
+        entry.insert("times", value_of(&times.collect::<Vec<_>>()));
         Value::Map(entry)
     };
-    let mut groups = groups;
+    let mut groups = grouped(&story.marks());
     if groups.len() > MOST_MARKS {
         // If there are too many marks, only the most severe are kept, because the event that ended
         // the run is among them.
@@ -468,15 +437,14 @@ fn requests(story: &Story, span: Span) -> Value {
 }
 
 fn phases(story: &Story, span: Span) -> Value {
-    let skew = |rank: i64| {
-        let track = story.tracks.iter().find(|track| track.rank == rank);
-        track.map_or(0, |track| track.skew_ns)
-    };
     let one = |phase: &crate::phase::Phase| {
-        let moved = skew(phase.rank).saturating_sub(span.from);
+        let shown = |own_ns| {
+            let shared_ns = story.shared_ns(Some(phase.rank), own_ns);
+            shared_ns.saturating_sub(span.from)
+        };
         let mut entry = Map::new();
-        entry.insert("from", phase.start_ns.saturating_add(moved));
-        entry.insert("to", phase.end_ns.saturating_add(moved));
+        entry.insert("from", shown(phase.start_ns));
+        entry.insert("to", shown(phase.end_ns));
         entry.insert("rank", phase.rank);
         entry.insert("depth", phase.depth as i64);
         entry.insert("name", phase.name.as_str());
@@ -485,10 +453,4 @@ fn phases(story: &Story, span: Span) -> Value {
     };
     let shown = story.phases.iter().take(MOST_MARKS);
     Value::List(shown.map(one).collect())
-}
-
-fn facts(story: &Story, span: Span) -> Value {
-    let one =
-        |(name, value): (String, String)| Value::List(vec![Value::text(name), Value::text(value)]);
-    Value::List(facts_of(story, span).into_iter().map(one).collect())
 }

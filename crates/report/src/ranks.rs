@@ -16,7 +16,7 @@ use crate::scale::{Span, TimeScale, ValueScale, byte_ceiling};
 use crate::scene::{Area, Point, Scene, Stroke};
 use crate::story::{Canvas, Story};
 use crate::theme::{Ink, Theme};
-use crate::track::{DrawnTrack, Measure, track_name};
+use crate::track::{DrawnTrack, Measure};
 
 /// The largest number of ranks with a line each; more ranks are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
@@ -34,12 +34,12 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     subtitle.push(format!(
         "{}, all ranks on one time axis",
-        measure_of(&story.tracks).name()
+        measure_of(&story.tracks).as_str()
     ));
     let (mut scene, rest) = chart::sheet(story, canvas, 560, "Memory across ranks", &subtitle);
     let view = View::new(story, span);
-    let area = chart::legend(&mut scene, rest, theme, &view.keys(theme));
-    view.draw(&mut scene, area, theme, &story.shown_marks());
+    let area = chart::legend(&mut scene, rest, &view.keys(theme));
+    view.draw(&mut scene, area, &story.marks());
     Ok(scene)
 }
 
@@ -59,8 +59,7 @@ pub(crate) struct View<'a> {
     /// The tracks of the ranks that get a line.
     pub(crate) lines: Vec<&'a DrawnTrack>,
     pub(crate) measure: Measure,
-    several_devices: bool,
-    ranks: usize,
+    story: &'a Story,
     span: Span,
     peak: i64,
 }
@@ -69,10 +68,8 @@ impl<'a> View<'a> {
     pub(crate) fn new(story: &'a Story, span: Span) -> Self {
         let tracks = &story.tracks;
         let measure = measure_of(tracks);
-        let peaks = tracks.iter().filter_map(|track| {
-            let (_, high) = track.extremes(measure, track.within(span))?;
-            Some(high)
-        });
+        let highest = |track: &DrawnTrack| track.highest(measure, span);
+        let peaks = tracks.iter().filter_map(highest);
         let peak = peaks.max().unwrap_or(0);
         let (envelope, lines) = if tracks.len() <= MOST_LINES {
             (None, tracks.iter().collect())
@@ -92,8 +89,7 @@ impl<'a> View<'a> {
             envelope,
             lines,
             measure,
-            several_devices: story.ranks().len() < tracks.len(),
-            ranks: tracks.len(),
+            story,
             span,
             peak,
         }
@@ -101,11 +97,14 @@ impl<'a> View<'a> {
 
     pub(crate) fn keys(&self, theme: Theme) -> Vec<Key> {
         let mut keys = Vec::new();
-        let what = self.measure.name();
+        let what = self.measure.as_str();
         if self.envelope.is_some() {
             keys.push(Key {
                 ink: theme.text(),
-                text: format!("median of {}, {what}", counted(self.ranks, "rank")),
+                text: format!(
+                    "median of {}, {what}",
+                    counted(self.story.tracks.len(), "rank")
+                ),
                 look: Look::Line,
             });
             keys.push(Key {
@@ -120,12 +119,12 @@ impl<'a> View<'a> {
             });
         }
         for (index, track) in self.lines.iter().enumerate() {
-            let name = track_name(track, self.several_devices);
-            let peak = track.extremes(self.measure, track.within(self.span));
+            let name = self.story.track_name(track);
+            let peak = track.highest(self.measure, self.span);
             keys.push(Key {
                 ink: theme.rank(index),
                 text: match peak {
-                    Some((_, peak)) => format!("{name} (peak {})", human(peak)),
+                    Some(peak) => format!("{name} (peak {})", human(peak)),
                     None => name,
                 },
                 look: look_of(index),
@@ -134,44 +133,35 @@ impl<'a> View<'a> {
         keys
     }
 
-    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme, marks: &[Mark]) {
-        let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
-        let (dots, flags): (Vec<Mark>, Vec<Mark>) =
-            (suspects_of(marks), worth_a_flag(marks, self.ranks));
-        let lane = Lane::new(&flags, chart::time_scale(wide, self.span));
+    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, marks: &[Mark]) {
+        let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, BELOW), self.span);
+        let flags = worth_a_flag(marks, self.story.tracks.len());
+        let lane = Lane::new(&flags, time);
         let above = lane.height().min(area.height / 2.0) + 4.0;
         let plot = area.inset(LEFT, above, RIGHT, BELOW);
-        let time = chart::time_scale(plot, self.span);
         let top = byte_ceiling(self.peak as f64, 8);
-        let value = chart::byte_axis(scene, plot, theme, (0.0, top));
+        let value = chart::byte_axis(scene, plot, (0.0, top));
         if let Some(envelope) = &self.envelope {
-            envelope.draw(scene, plot, theme, value);
+            envelope.draw(scene, plot, value);
         }
         for (index, track) in self.lines.iter().enumerate() {
             let stroke = Stroke {
-                ink: theme.rank(index),
+                ink: scene.theme.rank(index),
                 width: 1.8,
                 dashed: look_of(index) == Look::Dashed,
             };
             lines::line(scene, track, self.measure, time, value, stroke);
         }
-        for mark in dots {
-            self.dot(scene, theme, &mark, time, value);
+        for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Suspect) {
+            self.dot(scene, mark, time, value);
         }
-        lane.draw(scene, plot, area.y, time, theme);
-        chart::time_axis(scene, plot, theme, self.span, self.span.from);
+        lane.draw(scene, plot, area.y, time);
+        chart::time_axis(scene, plot, self.span);
     }
 
     /// Draws a dot where the line of a suspect rank (one where a problem probably began) starts to
     /// rise.
-    fn dot(
-        &self,
-        scene: &mut Scene,
-        theme: Theme,
-        mark: &Mark,
-        time: TimeScale,
-        value: ValueScale,
-    ) {
+    fn dot(&self, scene: &mut Scene, mark: &Mark, time: TimeScale, value: ValueScale) {
         let of_rank = |track: &&&DrawnTrack| Some(track.rank) == mark.rank;
         let Some(track) = self.lines.iter().find(of_rank) else {
             return;
@@ -182,8 +172,8 @@ impl<'a> View<'a> {
             return;
         };
         let centre: Point = (time.x(mark.time_ns), value.y(*bytes));
-        let ink = theme.severity(Severity::Critical);
-        scene.dot(centre, 5.5, ink, theme.background());
+        let ink = scene.theme.severity(Severity::Critical);
+        scene.dot(centre, 5.5, ink, scene.theme.background());
     }
 }
 
@@ -195,12 +185,9 @@ pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
     if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
         return Measure::Own;
     }
-    let known = |measure: Measure| {
-        let any = |track: &DrawnTrack| track.extremes(measure, 0..track.times().len()).is_some();
-        tracks.iter().any(any)
-    };
     let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
-    let found = measures.into_iter().find(|measure| known(*measure));
+    let is_known = |measure: &Measure| tracks.iter().any(|track| track.knows(*measure));
+    let found = measures.into_iter().find(is_known);
     found.unwrap_or(Measure::Allocated)
 }
 
@@ -208,11 +195,6 @@ pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
 /// on are dashed.
 fn look_of(index: usize) -> Look {
     if index < 8 { Look::Line } else { Look::Dashed }
-}
-
-fn suspects_of(marks: &[Mark]) -> Vec<Mark> {
-    let suspects = marks.iter().filter(|mark| mark.kind == MarkKind::Suspect);
-    suspects.cloned().collect()
 }
 
 /// The marks that are drawn with a label and a line across the plot. Alerts that are not critical
@@ -242,7 +224,7 @@ impl Envelope {
         }
     }
 
-    fn draw(&self, scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale) {
+    fn draw(&self, scene: &mut Scene, plot: Area, value: ValueScale) {
         let width = plot.width / self.columns.len().max(1) as f64;
         let centre = |index: usize| plot.x + (index as f64 + 0.5) * width;
         // Each sequence of time columns with known values is drawn as one shape. A column in which
@@ -253,10 +235,22 @@ impl Envelope {
                 .map_while(|index| self.columns[index].map(|column| (centre(index), column)))
                 .collect();
             if !run.is_empty() {
-                band(scene, &run, value, (4, 0), theme.muted().with_opacity(0.16));
-                band(scene, &run, value, (3, 1), theme.muted().with_opacity(0.24));
+                band(
+                    scene,
+                    &run,
+                    value,
+                    (4, 0),
+                    scene.theme.muted().with_opacity(0.16),
+                );
+                band(
+                    scene,
+                    &run,
+                    value,
+                    (3, 1),
+                    scene.theme.muted().with_opacity(0.24),
+                );
                 let median = run.iter().map(|(x, column)| (*x, value.y(column[2])));
-                let stroke = Stroke::solid(theme.text(), 1.8);
+                let stroke = Stroke::solid(scene.theme.text(), 1.8);
                 scene.lines(vec![median.collect()], stroke);
             }
             start += run.len().max(1);

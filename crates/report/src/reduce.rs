@@ -1,7 +1,7 @@
 //! Reduces the number of samples to draw without changing the chart: each pixel column keeps the
 //! first, lowest, highest and last value of its samples, so no peak is lost.
 
-use crate::scale::TimeScale;
+use crate::scale::{Span, TimeScale};
 use crate::track::UNKNOWN;
 
 /// The first, lowest, highest and last sample of a pixel column, each with its time.
@@ -98,21 +98,21 @@ pub(crate) fn pieces(
     pieces
 }
 
-/// The lowest and the highest value in each of `count` time columns; `None` where a column has no
-/// sample.
+/// The lowest and the highest value in each of `count` time columns, which divide the time span
+/// evenly; `None` where a column has no sample.
 pub(crate) fn columns(
     times: &[i64],
     values: &[i64],
-    scale: TimeScale,
+    span: Span,
     count: usize,
 ) -> Vec<Option<(i64, i64)>> {
     let mut columns: Vec<Option<(i64, i64)>> = vec![None; count];
-    let width = scale.span.length() as f64 / count.max(1) as f64;
+    let width = span.length() as f64 / count.max(1) as f64;
     for (&time, &value) in times.iter().zip(values) {
         if value == UNKNOWN || count == 0 {
             continue;
         }
-        let offset = time.saturating_sub(scale.span.from) as f64;
+        let offset = time.saturating_sub(span.from) as f64;
         let column_index = if width > 0.0 { offset / width } else { 0.0 };
         if column_index < 0.0 {
             continue;
@@ -129,7 +129,6 @@ pub(crate) fn columns(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scale::Span;
 
     fn scale(to: i64, width: f64) -> TimeScale {
         TimeScale {
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     fn columns_tell_no_samples_from_zero() {
-        let columns = columns(&[0, 1, 99], &[0, 7, 3], scale(100, 4.0), 4);
+        let columns = columns(&[0, 1, 99], &[0, 7, 3], Span::new(0, 100), 4);
         assert_eq!(columns, [Some((0, 7)), None, None, Some((3, 3))]);
     }
 }

@@ -6,7 +6,6 @@ use stormlog_analysis::timeline::{Resource, Run};
 use crate::bytes::human;
 use crate::scale::{TimeScale, ValueScale};
 use crate::scene::{Anchor, Area, Point, Scene, Stroke, TextStyle};
-use crate::theme::Theme;
 use crate::track::DrawnTrack;
 use stormlog_analysis::detect::Severity;
 
@@ -81,11 +80,10 @@ pub(crate) fn requests_of(run: &Run) -> Vec<FailedRequest> {
 pub(crate) fn draw(
     scene: &mut Scene,
     plot: Area,
-    theme: Theme,
     (time, value): (TimeScale, ValueScale),
     requests: &[FailedRequest],
 ) {
-    let ink = theme.severity(Severity::Critical);
+    let ink = scene.theme.severity(Severity::Critical);
     let style = TextStyle::new(12.0, ink);
     let mut labels: Vec<Area> = Vec::new();
     for request in requests {
@@ -128,7 +126,7 @@ pub(crate) fn draw(
             spot.y = below;
         }
         labels.push(spot);
-        scene.rect(spot, theme.panel().with_opacity(0.8));
+        scene.rect(spot, scene.theme.panel().with_opacity(0.8));
         let at = (spot.x + 3.0, spot.y + 12.0);
         scene.text(at, text, style.anchored(Anchor::Start));
     }
@@ -169,6 +167,7 @@ mod tests {
     use super::*;
     use crate::scale::Span;
     use crate::scene::Shape;
+    use crate::theme::Theme;
 
     #[test]
     fn a_request_at_the_edge_stays_inside_with_its_label() {
@@ -185,7 +184,7 @@ mod tests {
             height: plot.height,
         };
         for (time_ns, in_use, requested) in [(0, 0, 5), (101, 90, 1 << 40), (50, 100, 0)] {
-            let mut scene = Scene::new(500, 240, Theme::Light.background());
+            let mut scene = Scene::new(500, 240, Theme::Light);
             let request = FailedRequest {
                 rank: 0,
                 device_id: 0,
@@ -194,7 +193,7 @@ mod tests {
                 requested,
                 limit: None,
             };
-            draw(&mut scene, plot, Theme::Light, (time, value), &[request]);
+            draw(&mut scene, plot, (time, value), &[request]);
             let mut texts = 0;
             for shape in &scene.shapes {
                 let points = match shape {

@@ -99,8 +99,7 @@ impl Printer {
         match self.form {
             Form::Json => match rows.document {
                 Some(document) => {
-                    writeln!(out, "{}", writer(Layout::Indented).map_to_string(&document))?;
-                    Ok(())
+                    writeln!(out, "{}", writer(Layout::Indented).map_to_string(&document))
                 }
                 None => json_list(rows.maps, out),
             },
@@ -167,8 +166,7 @@ impl Printer {
             text.clear();
         }
         out.write_all(text.as_bytes())?;
-        out.flush()?;
-        Ok(())
+        out.flush()
     }
 
     fn csv_cell(self, value: Option<&Value>) -> String {
@@ -223,8 +221,7 @@ fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> io::Result
         writer(Layout::Indented).value(&mut text, &Value::Map(row), 1);
         out.write_all(text.as_bytes())?;
     }
-    out.write_all(if is_first { b"[]\n" } else { b"\n]\n" })?;
-    Ok(())
+    out.write_all(if is_first { b"[]\n" } else { b"\n]\n" })
 }
 
 /// Formats a value as one cell: nested values as JSON, all others as Python prints them.

@@ -80,7 +80,7 @@ pub(crate) struct Tick {
 }
 
 /// Rounds a step up to the next number of the form 1, 2 or 5 times a power of ten.
-fn nice_step(step: f64) -> f64 {
+pub(crate) fn nice_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0]
         .into_iter()
@@ -119,9 +119,9 @@ pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
     (peak / size / step).ceil() * step * size
 }
 
-/// Computes about `count` ticks for a time span. The value of a tick is in nanoseconds since
-/// `zero_ns`; its text is in the returned unit: `s`, `h:mm:ss` or `h:mm`.
-pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, &'static str) {
+/// Computes about `count` ticks for a time span. The value of a tick is in nanoseconds since the
+/// start of the span; its text is in the returned unit: `s`, `h:mm:ss` or `h:mm`.
+pub(crate) fn time_ticks(span: Span, count: usize) -> (Vec<Tick>, &'static str) {
     const CLOCK: [f64; 13] = [
         60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0,
         86400.0, 172_800.0,
@@ -139,10 +139,8 @@ pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, 
         nice_step(raw)
     };
     let digits = (-step.log10().floor()).max(0.0) as usize;
-    let start = span.from.saturating_sub(zero_ns) as f64 / 1e9;
-    let first = (start / step - 1e-9).ceil() as i64;
-    let last = ((start + length) / step + 1e-9).floor() as i64;
-    let ticks = (first..=last.min(first.saturating_add(60))).map(|index| {
+    let last = (length / step + 1e-9).floor() as i64;
+    let ticks = (0..=last.min(60)).map(|index| {
         let seconds = index as f64 * step;
         Tick {
             value: seconds * 1e9,
@@ -162,13 +160,12 @@ pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, 
 }
 
 fn clock_text(seconds: f64, step: f64) -> String {
-    let sign = if seconds < -0.5 { "-" } else { "" };
-    let whole = seconds.abs().round() as u64;
+    let whole = seconds.round() as u64;
     let (hours, minutes) = (whole / 3600, whole / 60 % 60);
     if step >= 60.0 {
-        format!("{sign}{hours}:{minutes:02}")
+        format!("{hours}:{minutes:02}")
     } else {
-        format!("{sign}{hours}:{minutes:02}:{:02}", whole % 60)
+        format!("{hours}:{minutes:02}:{:02}", whole % 60)
     }
 }
 
@@ -193,15 +190,15 @@ mod tests {
     #[test]
     fn times_have_ticks_people_read() {
         let seconds = |n: i64| n * 1_000_000_000;
-        let (ticks, unit) = time_ticks(Span::new(seconds(100), seconds(110)), seconds(100), 6);
+        let (ticks, unit) = time_ticks(Span::new(seconds(100), seconds(110)), 6);
         assert_eq!(
             (texts(&ticks), unit),
             (vec!["0", "2", "4", "6", "8", "10"], "s")
         );
-        let (ticks, unit) = time_ticks(Span::new(0, seconds(7200)), 0, 5);
+        let (ticks, unit) = time_ticks(Span::new(0, seconds(7200)), 5);
         assert_eq!(unit, "h:mm");
         assert_eq!(texts(&ticks), ["0:00", "0:30", "1:00", "1:30", "2:00"]);
-        let (ticks, _) = time_ticks(Span::new(0, i64::MAX), 0, 5);
+        let (ticks, _) = time_ticks(Span::new(0, i64::MAX), 5);
         assert!(ticks.len() < 70);
     }
 

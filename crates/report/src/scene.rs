@@ -4,7 +4,7 @@
 //! rasterises that SVG, so both look the same.
 
 use crate::font::{self, Weight};
-use crate::theme::Ink;
+use crate::theme::{Ink, Theme};
 
 /// A position on the canvas, in pixels from the upper left corner.
 pub(crate) type Point = (f64, f64);
@@ -179,29 +179,31 @@ impl Area {
 pub struct Scene {
     pub(crate) width: u32,
     pub(crate) height: u32,
-    pub(crate) background: Ink,
+    /// The theme whose colours the shapes have.
+    pub(crate) theme: Theme,
     /// A description for readers who cannot see the picture, written as the title of the SVG.
     pub(crate) description: String,
     pub(crate) shapes: Vec<Shape>,
 }
 
 impl Scene {
-    pub(crate) fn new(width: u32, height: u32, background: Ink) -> Self {
+    pub(crate) fn new(width: u32, height: u32, theme: Theme) -> Self {
         Self {
             width,
             height,
-            background,
+            theme,
             description: String::new(),
             shapes: Vec::new(),
         }
     }
 
     pub(crate) fn rect(&mut self, area: Area, fill: Ink) {
-        self.shapes.push(Shape::Rect {
-            area,
-            fill,
-            radius: 0.0,
-        });
+        self.rounded(area, fill, 0.0);
+    }
+
+    /// Adds a filled rectangle with round corners.
+    pub(crate) fn rounded(&mut self, area: Area, fill: Ink, radius: f64) {
+        self.shapes.push(Shape::Rect { area, fill, radius });
     }
 
     pub(crate) fn line(&mut self, from: Point, to: Point, stroke: Stroke) {

@@ -38,12 +38,6 @@ pub fn comparison_json(
     Ok(to_json(&page::comparison(base, new, names, alignment)?))
 }
 
-/// The memory by training step as HTML for the light and the dark theme; `None` when no steps were
-/// recorded.
-pub fn steps_section(story: &Story) -> Result<Option<String>, DrawError> {
-    html::by_step(story)
-}
-
 /// The flame graphs of what holds memory, by call stack and by holder, as HTML; empty when neither
 /// call stacks nor holders were recorded.
 pub fn held_section(story: &Story) -> String {

@@ -4,13 +4,13 @@
 use crate::bytes::{grouped, human};
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
-use crate::reduce;
-use crate::scale::{Span, TimeScale, byte_ceiling};
-use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
+use crate::lines;
+use crate::scale::{Span, TimeScale, byte_ceiling, nice_step};
+use crate::scene::{Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::timeline::MOST_PANELS;
-use crate::track::{DrawnTrack, Measure, track_name};
+use crate::track::{DrawnTrack, Measure};
 
 /// Height in pixels of the plot of one track.
 const PANEL: u32 = 300;
@@ -29,23 +29,15 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         scene.text((rest.x, rest.y + 20.0), style.fit(text, rest.width), style);
         return Ok(scene);
     }
-    let plots = chart::legend(&mut scene, rest, theme, &keys(&shown, span, theme));
+    let plots = chart::legend(&mut scene, rest, &keys(&shown, span, theme));
     let each = plots.height / shown.len() as f64;
     // All panels have the same scale of bytes, so that they can be compared.
     let peaks = shown.iter().flat_map(|track| track.steps_within(span));
     let top = peaks.map(|step| step.peak.max(step.floor)).max();
-    let several_devices = story.ranks().len() < story.tracks.len();
     for (index, track) in shown.iter().enumerate() {
         let area = plots.strip(index, each);
-        let name = (shown.len() > 1).then(|| track_name(track, several_devices));
-        panel(
-            &mut scene,
-            area,
-            theme,
-            track,
-            span,
-            (top.unwrap_or(0), name),
-        );
+        let name = (shown.len() > 1).then(|| story.track_name(track));
+        panel(&mut scene, area, track, span, (top.unwrap_or(0), name));
     }
     Ok(scene)
 }
@@ -83,7 +75,6 @@ fn keys(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
 fn panel(
     scene: &mut Scene,
     area: Area,
-    theme: Theme,
     track: &DrawnTrack,
     span: Span,
     (top, name): (i64, Option<String>),
@@ -93,14 +84,14 @@ fn panel(
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
         return;
     };
-    let value = chart::byte_axis(scene, plot, theme, (0.0, byte_ceiling(top as f64, 4)));
+    let value = chart::byte_axis(scene, plot, (0.0, byte_ceiling(top as f64, 4)));
     let scale = TimeScale {
         span: Span::new(first.number, last.number),
         left: plot.x,
         width: plot.width,
     };
     let numbers: Vec<i64> = steps.iter().map(|step| step.number).collect();
-    let lines = [
+    let curves = [
         (
             Measure::Reserved,
             steps.iter().map(|step| step.peak).collect::<Vec<i64>>(),
@@ -110,28 +101,19 @@ fn panel(
             steps.iter().map(|step| step.floor).collect(),
         ),
     ];
-    for (measure, values) in lines {
-        let pieces = reduce::pieces(&numbers, &values, scale, i64::MAX);
-        let to_pixels = |piece: Vec<(i64, i64)>| {
-            let points = piece.into_iter();
-            points
-                .map(|(at, bytes)| (scale.x(at), value.y(bytes)))
-                .collect()
-        };
-        let pieces = pieces.into_iter().map(to_pixels).collect();
-        scene.lines(pieces, Stroke::solid(theme.measure(measure), 1.6));
+    for (measure, values) in curves {
+        let pieces = lines::pieces((&numbers, &values), scale, value, i64::MAX);
+        scene.lines(pieces, Stroke::solid(scene.theme.measure(measure), 1.6));
     }
     if let Some(name) = name {
-        let style = TextStyle::new(12.5, theme.text()).bold();
+        let style = TextStyle::new(12.5, scene.theme.text()).bold();
         scene.text((area.x, area.y + 12.0), name, style);
     }
-    step_axis(scene, plot, theme, scale);
+    step_axis(scene, plot, scale);
 }
 
 /// Draws the x axis below a plot, with ticks at round numbers of training steps.
-fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
-    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
-    let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];
+fn step_axis(scene: &mut Scene, plot: Area, scale: TimeScale) {
     let every = round_step(scale.span.length(), (plot.width / 90.0).round().max(2.0));
     let first = scale
         .span
@@ -139,27 +121,17 @@ fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
         .div_euclid(every)
         .saturating_add(1)
         .saturating_mul(every);
-    let mut at = first;
-    while at <= scale.span.to {
-        let x = scale.x(at);
-        marks.push(vec![(x, plot.bottom()), (x, plot.bottom() + 5.0)]);
-        scene.text((x, plot.bottom() + 19.0), grouped(at), style);
-        at = at.saturating_add(every);
-    }
-    scene.lines(marks, Stroke::solid(theme.axis(), 1.0));
-    let centre = plot.x + plot.width / 2.0;
-    scene.text((centre, plot.bottom() + 37.0), "step", style);
+    let numbers = std::iter::successors(Some(first), |at| at.checked_add(every));
+    let ticks = numbers
+        .take_while(|at| *at <= scale.span.to)
+        .map(|at| (scale.x(at), grouped(at)));
+    chart::x_axis(scene, plot, ticks, "step");
 }
 
 /// The distance between two ticks, 1, 2 or 5 times a power of ten, so that about `count` ticks fit
 /// into `length`.
 fn round_step(length: i64, count: f64) -> i64 {
-    let rough = (length as f64 / count).max(1.0);
-    let power = 10_f64.powf(rough.log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .find(|factor| factor * power >= rough);
-    ((factor.unwrap_or(10.0) * power) as i64).max(1)
+    nice_step((length as f64 / count).max(1.0)) as i64
 }
 
 #[cfg(test)]

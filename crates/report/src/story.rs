@@ -1,8 +1,9 @@
 //! A story is the content of a chart: tracks, marks, phases and the texts around them.
 
-use stormlog_analysis::LoadedSession;
+use stormlog_analysis::analyze::RunReport;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
+use stormlog_analysis::{Loaded, LoadedSession};
 use stormlog_format::{counted, human_duration, names};
 
 use crate::analyze::{cause_lines, note_lines};
@@ -145,6 +146,18 @@ impl Story {
         story
     }
 
+    /// Creates the story of a run of a report, with its diagnosis. `loaded` contains the sessions of
+    /// the report.
+    pub fn of_report(run: &RunReport, loaded: &[Loaded]) -> Self {
+        let sessions = loaded.iter().flat_map(|one| &one.sessions);
+        let sessions: Vec<&LoadedSession> = sessions
+            .filter(|session| run.sessions.contains(&session.summary))
+            .collect();
+        let mut story = Self::of_run(&run.timeline, &sessions);
+        story.add_diagnosis(&run.diagnosis);
+        story
+    }
+
     /// Creates the story of tracks that do not come from recorded sessions, such as the history in
     /// a snapshot.
     pub fn of_tracks(tracks: Vec<DrawnTrack>) -> Self {
@@ -211,12 +224,6 @@ impl Story {
     /// The tracks (the memory of one device or host over time), in order of rank.
     pub fn tracks(&self) -> &[DrawnTrack] {
         &self.tracks
-    }
-
-    /// The marks inside the shown time range in order of time, with their times on the shared clock
-    /// of all ranks.
-    pub fn marks(&self) -> Vec<Mark> {
-        self.shown_marks()
     }
 
     /// The phases by start and depth, with their times on the clocks of their ranks.
@@ -290,7 +297,7 @@ impl Story {
         let reach = (sampled.length() / 10).max(LONGEST_END_NS);
         let far = sampled.to.saturating_add(reach);
         let marks = self.marks.iter();
-        let times = marks.map(|mark| self.on_shared_clock(mark, mark.time_ns));
+        let times = marks.map(|mark| self.shared_ns(mark.rank, mark.time_ns));
         let last = times.filter(|time| *time > near && *time <= far).max();
         last.unwrap_or(sampled.to)
     }
@@ -300,31 +307,43 @@ impl Story {
         self.span.ok_or(DrawError::NoSamples)
     }
 
-    /// Converts the time of a mark from the clock of its rank to the shared clock of all ranks.
-    pub(crate) fn on_shared_clock(&self, mark: &Mark, time_ns: i64) -> i64 {
+    /// Converts a time from the clock of a rank to the shared clock of all ranks; without a rank, the
+    /// time is already on the shared clock.
+    pub(crate) fn shared_ns(&self, rank: Option<i64>, time_ns: i64) -> i64 {
         let of_rank = |rank| self.tracks.iter().find(|track| track.rank == rank);
-        let skew = mark.rank.and_then(of_rank).map_or(0, |track| track.skew_ns);
-        time_ns.saturating_add(skew)
+        let track = rank.and_then(of_rank);
+        track.map_or(time_ns, |track| track.shared_ns(time_ns))
+    }
+
+    /// The name of a track in a chart: its rank, and its device if a rank of the chart has several
+    /// devices.
+    pub(crate) fn track_name(&self, track: &DrawnTrack) -> String {
+        if self.ranks().len() < self.tracks.len() {
+            format!("rank {} device {}", track.rank, track.device_id)
+        } else {
+            format!("rank {}", track.rank)
+        }
     }
 
     /// The failed allocations of a track, with their times on the shared clock of all ranks.
     pub(crate) fn requests_for(&self, track: &DrawnTrack) -> Vec<FailedRequest> {
         let mine = self.requests.iter().filter(|request| request.is_of(track));
         mine.map(|request| FailedRequest {
-            time_ns: request.time_ns.saturating_add(track.skew_ns),
+            time_ns: track.shared_ns(request.time_ns),
             ..*request
         })
         .collect()
     }
 
-    /// The marks inside the shown time range, with their times on the shared clock.
-    pub(crate) fn shown_marks(&self) -> Vec<Mark> {
+    /// The marks inside the shown time range in order of time, with their times on the shared clock
+    /// of all ranks.
+    pub fn marks(&self) -> Vec<Mark> {
         let Ok(span) = self.shown() else {
             return Vec::new();
         };
         let marks = self.marks.iter().map(|mark| Mark {
-            time_ns: self.on_shared_clock(mark, mark.time_ns),
-            end_ns: mark.end_ns.map(|end| self.on_shared_clock(mark, end)),
+            time_ns: self.shared_ns(mark.rank, mark.time_ns),
+            end_ns: mark.end_ns.map(|end| self.shared_ns(mark.rank, end)),
             ..mark.clone()
         });
         // Events just after the last sample, such as an error or the end of the session, are

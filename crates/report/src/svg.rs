@@ -20,7 +20,7 @@ pub fn to_svg(scene: &Scene) -> String {
     escape(&mut out, &scene.description);
     out.push_str("</title>");
     let whole = Area::new(0.0, 0.0, f64::from(width), f64::from(height));
-    rect(&mut out, whole, scene.background, 0.0);
+    rect(&mut out, whole, scene.theme.background(), 0.0);
     for shape in &scene.shapes {
         match shape {
             Shape::Rect { area, fill, radius } => rect(&mut out, *area, *fill, *radius),

@@ -119,6 +119,16 @@ impl Theme {
         })
     }
 
+    /// The colour of a measure's n-th line in a chart: the colour of the measure if it has only one
+    /// line, otherwise the colour of a rank.
+    pub(crate) fn line(self, measure: Measure, index: usize, is_only: bool) -> Ink {
+        if is_only {
+            self.measure(measure)
+        } else {
+            self.rank(index)
+        }
+    }
+
     pub(crate) fn severity(self, severity: Severity) -> Ink {
         match severity {
             Severity::Critical => self.pick(0xc2_1f_30, 0xff_6b_6b),

@@ -14,7 +14,7 @@ use crate::scale::{Span, ValueScale, byte_ceiling};
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
+use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
 /// The largest number of ranks that get a panel. Ranks without a panel are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;
@@ -46,9 +46,9 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     let height = 170 + per_panel * shown.len() as u32 + host_height;
     let (mut scene, rest) = chart::sheet(story, canvas, height, "Memory timeline", &subtitle);
-    let plots = chart::legend(&mut scene, rest, theme, &keys_of(&shown, span, theme));
+    let plots = chart::legend(&mut scene, rest, &keys_of(&shown, span, theme));
 
-    let marks = story.shown_marks();
+    let marks = story.marks();
     let (on_host, marks): (Vec<Mark>, Vec<Mark>) = marks
         .into_iter()
         .partition(|mark| mark.on_host && !hosts.is_empty());
@@ -63,7 +63,6 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let top = tops
         .map(|(track, requests)| peak_of(track, requests, span))
         .max();
-    let several_devices = story.ranks().len() < story.tracks.len();
     for (index, track) in shown.iter().enumerate() {
         let area = plots.strip(index, each);
         let is_last = index + 1 == shown.len() && hosts.is_empty();
@@ -72,12 +71,12 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             marks: &marks_for(&marks, track, index == 0),
             phases: &phases_for(&story.phases, track),
             span,
-            name: (shown.len() > 1).then(|| track_name(track, several_devices)),
+            name: (shown.len() > 1).then(|| story.track_name(track)),
             time_axis: is_last,
             requests: &requests[index],
             top,
         };
-        panel.draw(&mut scene, area, theme);
+        panel.draw(&mut scene, area);
     }
     if !hosts.is_empty() {
         let lane = HostLane {
@@ -86,7 +85,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             span,
         };
         let area = plots.below(plots.bottom() - lane_height);
-        lane.draw(&mut scene, area, theme);
+        lane.draw(&mut scene, area);
     }
     Ok(scene)
 }
@@ -114,7 +113,7 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
 /// half times the capacity of the device, or one and a half times the peak if the peak is higher. A
 /// bar that is higher than the plot is cut at its top.
 fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span) -> i64 {
-    let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
+    let most = |measure| track.highest(measure, span);
     let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
     let peak = measures.into_iter().filter_map(most).max().unwrap_or(0);
     let highest = most(Measure::Capacity).unwrap_or(0).max(peak);
@@ -133,8 +132,8 @@ pub(crate) fn marks_for(marks: &[Mark], track: &DrawnTrack, is_first: bool) -> V
 pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
     let mine = phases.iter().filter(|phase| phase.rank == track.rank);
     mine.map(|phase| Phase {
-        start_ns: phase.start_ns.saturating_add(track.skew_ns),
-        end_ns: phase.end_ns.saturating_add(track.skew_ns),
+        start_ns: track.shared_ns(phase.start_ns),
+        end_ns: track.shared_ns(phase.end_ns),
         ..phase.clone()
     })
     .collect()
@@ -142,10 +141,7 @@ pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
 
 /// The lines to draw for a track: one per known measure; measures with equal values share a line.
 pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
-    let is_known = |measure: &Measure| {
-        let all_samples = 0..track.times().len();
-        track.extremes(*measure, all_samples).is_some()
-    };
+    let is_known = |measure: &Measure| track.knows(*measure);
     if track.is_host() {
         // Host memory is drawn as one line: the memory that the kernel cannot reclaim.
         let known = [Measure::Allocated, Measure::Reserved, Measure::Used];
@@ -161,7 +157,7 @@ pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
     for measure in measures.into_iter().filter(is_known) {
-        let name = measure.name();
+        let name = measure.as_str();
         let twin = series
             .iter_mut()
             .find(|other| track.values(other.measure) == track.values(measure));
@@ -274,54 +270,42 @@ pub(crate) struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme) {
+    pub(crate) fn draw(&self, scene: &mut Scene, area: Area) {
         let below = if self.time_axis { BELOW } else { 14.0 };
-        let wide = area.inset(LEFT, 0.0, RIGHT, below);
-        let lane = Lane::new(self.marks, chart::time_scale(wide, self.span));
+        let time = chart::time_scale(area.inset(LEFT, 0.0, RIGHT, below), self.span);
+        let lane = Lane::new(self.marks, time);
         let above = lane.height() + chart::phases_height(self.phases);
         let above = above.min(area.height / 2.0);
         let plot = area.inset(LEFT, above + 4.0, RIGHT, below);
-        let time = chart::time_scale(plot, self.span);
 
         let own_peak = || peak_of(self.track, self.requests, self.span);
         let peak = self.top.unwrap_or_else(own_peak);
-        let range = self.track.within(self.span);
-        let capacity = self.track.extremes(Measure::Capacity, range);
-        let capacity = capacity.map(|(_, high)| high);
+        let capacity = self.track.highest(Measure::Capacity, self.span);
         let fits = capacity.filter(|capacity| *capacity <= peak.saturating_mul(3) / 2);
         let top = byte_ceiling(peak.max(fits.unwrap_or(0)) as f64, 8);
-        let value = chart::byte_axis(scene, plot, theme, (0.0, top));
-        chart::phase_bands(scene, plot, theme, self.span, self.phases);
-        chart::sampling_gaps(scene, plot, theme, self.span, &self.track.gaps());
-        self.lines(scene, theme, time, value);
-        capacity_line(scene, plot, theme, value, (capacity, fits));
+        let value = chart::byte_axis(scene, plot, (0.0, top));
+        chart::phase_bands(scene, plot, self.span, self.phases);
+        chart::sampling_gaps(scene, plot, self.span, &self.track.gaps());
+        self.lines(scene, time, value);
+        capacity_line(scene, plot, value, (capacity, fits));
         let limits = self.requests.iter().filter_map(|request| request.limit);
         let limit = limits.min().filter(|limit| Some(*limit) < capacity);
         if let Some(limit) = limit.filter(|limit| *limit as f64 <= top) {
-            limit_line(scene, plot, theme, value, limit);
+            limit_line(scene, plot, value, limit);
         }
-        request::draw(scene, plot, theme, (time, value), self.requests);
-        lane.draw(scene, plot, area.y, time, theme);
+        request::draw(scene, plot, (time, value), self.requests);
+        lane.draw(scene, plot, area.y, time);
         if let Some(name) = &self.name {
-            let style = TextStyle::new(12.5, theme.text()).bold();
+            let style = TextStyle::new(12.5, scene.theme.text()).bold();
             scene.text((plot.x + 8.0, plot.y + 18.0), name.clone(), style);
         }
-        if let Some(text) = lane.unlabelled_text() {
-            let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
-            scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
-        }
+        lane.note_unlabelled(scene, plot);
         if self.time_axis {
-            chart::time_axis(scene, plot, theme, self.span, self.span.from);
+            chart::time_axis(scene, plot, self.span);
         }
     }
 
-    fn lines(
-        &self,
-        scene: &mut Scene,
-        theme: Theme,
-        time: crate::scale::TimeScale,
-        value: ValueScale,
-    ) {
+    fn lines(&self, scene: &mut Scene, time: crate::scale::TimeScale, value: ValueScale) {
         let series = series_of(self.track);
         let used_measure = if self.track.knows_own() {
             Measure::Own
@@ -341,19 +325,22 @@ impl Panel<'_> {
         let is_host = self.track.is_host();
         let drawn = if is_host { &bands[..1] } else { &bands };
         for (measure, upper, lower) in drawn {
-            let fill = theme.measure(*measure).with_opacity(opacity_of(*measure));
+            let fill = scene
+                .theme
+                .measure(*measure)
+                .with_opacity(opacity_of(*measure));
             lines::between(scene, self.track, (*upper, *lower), time, value, fill);
         }
         for line in series.iter().rev() {
-            let stroke = Stroke::solid(theme.measure(line.measure), 1.6);
+            let stroke = Stroke::solid(scene.theme.measure(line.measure), 1.6);
             lines::line(scene, self.track, line.measure, time, value, stroke);
         }
     }
 }
 
 /// Draws the memory limit of the process, if it is lower than the memory of the device.
-fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, limit: i64) {
-    let ink = theme.measure(Measure::Capacity);
+fn limit_line(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) {
+    let ink = scene.theme.measure(Measure::Capacity);
     let y = value.y(limit);
     scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
     let style = TextStyle::new(11.0, ink);
@@ -366,11 +353,10 @@ fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, li
 fn capacity_line(
     scene: &mut Scene,
     plot: Area,
-    theme: Theme,
     value: ValueScale,
     (capacity, fits): (Option<i64>, Option<i64>),
 ) {
-    let ink = theme.measure(Measure::Capacity);
+    let ink = scene.theme.measure(Measure::Capacity);
     if let Some(fits) = fits {
         let y = value.y(fits);
         scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use stormlog_analysis::timeline::{self, CrowdedDevices, Peaks, Resource, Run, Step};
+use stormlog_analysis::timeline::{self, Column, CrowdedDevices, Peaks, Resource, Run, Step};
+use stormlog_format::names;
 
 use crate::label::clean;
-use crate::scale::{Span, TimeScale};
+use crate::phase::Phase;
+use crate::reduce;
+use crate::scale::Span;
 
 /// The number that represents an unknown value; an unknown value is never drawn as zero.
 pub const UNKNOWN: i64 = i64::MIN;
@@ -33,43 +36,16 @@ pub enum Measure {
     Others,
 }
 
-impl Measure {
-    /// All measures, in the order in which a track stores their columns.
-    pub const ALL: [Self; 7] = [
-        Self::Allocated,
-        Self::Reserved,
-        Self::Used,
-        Self::Capacity,
-        Self::Hidden,
-        Self::Own,
-        Self::Others,
-    ];
-
-    /// The name of the measure in legends.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Allocated => "allocated",
-            Self::Reserved => "reserved",
-            Self::Used => "device used",
-            Self::Capacity => "capacity",
-            Self::Hidden => "hidden",
-            Self::Own => "used by the process",
-            Self::Others => "other processes",
-        }
-    }
-
-    fn index(self) -> usize {
-        match self {
-            Self::Allocated => 0,
-            Self::Reserved => 1,
-            Self::Used => 2,
-            Self::Capacity => 3,
-            Self::Hidden => 4,
-            Self::Own => 5,
-            Self::Others => 6,
-        }
-    }
-}
+// The names of the measures in legends. A track stores the columns of the measures in this order.
+names!(Measure {
+    Allocated => "allocated",
+    Reserved => "reserved",
+    Used => "device used",
+    Capacity => "capacity",
+    Hidden => "hidden",
+    Own => "used by the process",
+    Others => "other processes",
+});
 
 /// The samples of one resource (a device or host memory) of one rank of a session, in order of
 /// time.
@@ -88,7 +64,7 @@ pub struct DrawnTrack {
     /// Nanoseconds to add to the times of this rank to get times of the shared clock.
     pub skew_ns: i64,
     times: Vec<i64>,
-    columns: [Vec<i64>; 7],
+    columns: [Vec<i64>; Measure::ALL.len()],
     /// For tracks made by [`Self::from_points`], a description of each point; otherwise empty.
     notes: Vec<String>,
     gap_ns: i64,
@@ -120,12 +96,16 @@ impl DrawnTrack {
     /// The note of a point is its description and may be empty.
     pub fn from_points(mut points: Vec<(i64, i64, i64, String)>) -> Self {
         points.sort_by_key(|point| point.0);
-        let mut track = Self {
-            device_id: 0,
-            ..Self::default()
-        };
+        let mut track = Self::default();
         for (time, allocated, reserved, note) in points {
-            track.push(time, [allocated, reserved]);
+            track.times.push(time);
+            for (column, measure) in track.columns.iter_mut().zip(Measure::ALL) {
+                column.push(match measure {
+                    Measure::Allocated => allocated,
+                    Measure::Reserved => reserved,
+                    _ => UNKNOWN,
+                });
+            }
             track.notes.push(clean(&note));
         }
         // The points are all events of an allocator's history, so no data is missing between two
@@ -134,40 +114,22 @@ impl DrawnTrack {
         track
     }
 
-    fn push(&mut self, time: i64, values: [i64; 2]) {
-        self.times.push(time);
-        let unknown = [UNKNOWN; Measure::ALL.len() - 2];
-        let values = values.into_iter().chain(unknown);
-        for (column, value) in self.columns.iter_mut().zip(values) {
-            column.push(value);
-        }
-    }
-
     /// Converts a track of the timeline for drawing; `skew_ns` is the offset of its clock to the
     /// shared clock. Hidden memory is drawn only if `knows_hidden` is true; it is false if several
     /// recorded processes use the device and the share of this process is unknown.
     fn of(track: &timeline::Track, skew_ns: i64, knows_hidden: bool) -> Self {
-        let is_sorted = track.t_ns.is_sorted();
         let mut order: Vec<usize> = (0..track.t_ns.len()).collect();
-        if !is_sorted {
-            order.sort_by_key(|&sample| track.t_ns[sample]);
-        }
-        let values = |column: &timeline::Column| -> Vec<i64> {
-            let known = order.iter().map(|&sample| column.get(sample));
+        order.sort_by_key(|&sample| track.t_ns[sample]);
+        let values = |column: Option<&Column>| -> Vec<i64> {
+            let at = |&sample: &usize| column.and_then(|column| column.get(sample));
+            let known = order.iter().map(at);
             known.map(|value| value.unwrap_or(UNKNOWN)).collect()
         };
-        let nothing = timeline::Column::default();
+        let is_device = track.resource() != Resource::Host;
         let knows_own = track.knows_own();
-        let of_device = |column: timeline::Column| match track.resource() {
-            Resource::Host => timeline::Column::default(),
-            Resource::Device(_) => column,
-        };
-        let hidden = of_device(if knows_hidden {
-            track.hidden()
-        } else {
-            timeline::Column::default()
-        });
-        let others = of_device(track.other_processes_bytes().into_iter().collect());
+        let hidden = (is_device && knows_hidden).then(|| track.hidden());
+        let others = || track.other_processes_bytes().into_iter().collect();
+        let others: Option<Column> = is_device.then(others);
         let sampling = track.sampling();
         Self {
             session_id: clean(&track.session_id),
@@ -179,14 +141,13 @@ impl DrawnTrack {
             skew_ns,
             times: order.iter().map(|&sample| track.t_ns[sample]).collect(),
             columns: Measure::ALL.map(|measure| match measure {
-                Measure::Allocated => values(&track.allocated),
-                Measure::Reserved => values(&track.reserved),
-                Measure::Used => values(&track.used),
-                Measure::Capacity => values(&track.total),
-                Measure::Hidden => values(&hidden),
-                Measure::Own if knows_own => values(&track.own),
-                Measure::Own => values(&nothing),
-                Measure::Others => values(&others),
+                Measure::Allocated => values(Some(&track.allocated)),
+                Measure::Reserved => values(Some(&track.reserved)),
+                Measure::Used => values(Some(&track.used)),
+                Measure::Capacity => values(Some(&track.total)),
+                Measure::Hidden => values(hidden.as_ref()),
+                Measure::Own => values(knows_own.then_some(&track.own)),
+                Measure::Others => values(others.as_ref()),
             }),
             notes: Vec::new(),
             gap_ns: sampling.gap_ns,
@@ -211,7 +172,7 @@ impl DrawnTrack {
     /// The values of a measure in bytes, one for each time in [`Self::times`]; [`UNKNOWN`] where
     /// the value was not recorded.
     pub fn values(&self, measure: Measure) -> &[i64] {
-        &self.columns[measure.index()]
+        &self.columns[measure as usize]
     }
 
     /// The times of the first and the last sample, in nanoseconds on the shared clock of all ranks.
@@ -229,16 +190,9 @@ impl DrawnTrack {
     ) -> Vec<Option<(i64, i64)>> {
         let span = Span::new(from_ns, to_ns);
         let range = self.within(span);
-        let own_scale = TimeScale {
-            span: Span::new(
-                span.from.saturating_sub(self.skew_ns),
-                span.to.saturating_sub(self.skew_ns),
-            ),
-            left: 0.0,
-            width: count as f64,
-        };
         let times = &self.times[range.clone()];
-        crate::reduce::columns(times, &self.values(measure)[range], own_scale, count)
+        let values = &self.values(measure)[range];
+        reduce::columns(times, values, self.own_span(span), count)
     }
 
     /// The index of the sample nearest to a time on the shared clock of all ranks; `None` if there
@@ -266,16 +220,23 @@ impl DrawnTrack {
     /// The time span from the first to the last sample, on the shared clock.
     pub(crate) fn span(&self) -> Option<Span> {
         let (first, last) = (self.times.first()?, self.times.last()?);
-        Some(Span::new(
-            first.saturating_add(self.skew_ns),
-            last.saturating_add(self.skew_ns),
-        ))
+        Some(Span::new(self.shared_ns(*first), self.shared_ns(*last)))
+    }
+
+    /// Converts a time from the clock of the track's rank to the shared clock.
+    pub(crate) fn shared_ns(&self, own_ns: i64) -> i64 {
+        own_ns.saturating_add(self.skew_ns)
+    }
+
+    /// Converts a time span from the shared clock to the clock of the track's rank.
+    pub(crate) fn own_span(&self, span: Span) -> Span {
+        let own_ns = |shared_ns: i64| shared_ns.saturating_sub(self.skew_ns);
+        Span::new(own_ns(span.from), own_ns(span.to))
     }
 
     /// The range of indices of the samples inside a time span of the shared clock.
     pub(crate) fn within(&self, span: Span) -> std::ops::Range<usize> {
-        let from = span.from.saturating_sub(self.skew_ns);
-        let to = span.to.saturating_sub(self.skew_ns);
+        let Span { from, to } = self.own_span(span);
         let start = self.times.partition_point(|time| *time < from);
         let end = self.times.partition_point(|time| *time <= to);
         start..end.max(start)
@@ -295,12 +256,31 @@ impl DrawnTrack {
         })
     }
 
+    /// Whether a value of the measure was recorded at any time.
+    pub(crate) fn knows(&self, measure: Measure) -> bool {
+        self.values(measure).iter().any(|value| *value != UNKNOWN)
+    }
+
+    /// The highest sampled value of a measure in a phase of the track's rank.
+    pub fn highest_in(&self, measure: Measure, phase: &Phase) -> Option<i64> {
+        let (start, end) = (phase.start_ns, phase.end_ns);
+        self.highest(
+            measure,
+            Span::new(self.shared_ns(start), self.shared_ns(end)),
+        )
+    }
+
+    /// The highest sampled value of a measure in a time span of the shared clock.
+    pub(crate) fn highest(&self, measure: Measure, span: Span) -> Option<i64> {
+        let extremes = self.extremes(measure, self.within(span));
+        extremes.map(|(_, high)| high)
+    }
+
     /// The highest known value of a measure in a time span of the shared clock. The memory in use
     /// when an allocation failed counts too, even if no sample was taken at that time.
     pub(crate) fn peak(&self, measure: Measure, span: Span) -> Option<i64> {
-        let sampled = self.extremes(measure, self.within(span));
         let failures = self.failures.iter().filter(|(at, _)| {
-            let at = at.saturating_add(self.skew_ns);
+            let at = self.shared_ns(*at);
             at >= span.from && at <= span.end_with_slack()
         });
         let failures = failures.filter_map(|(_, found)| match measure {
@@ -309,7 +289,7 @@ impl DrawnTrack {
             Measure::Used => found.used,
             _ => None,
         });
-        sampled.map(|(_, high)| high).max(failures.max())
+        self.highest(measure, span).max(failures.max())
     }
 
     /// All training steps at whose end a sample was taken.
@@ -319,7 +299,7 @@ impl DrawnTrack {
 
     /// The training steps that ended in a time span of the shared clock.
     pub(crate) fn steps_within(&self, span: Span) -> &[Step] {
-        let shared = |step: &Step| step.at_ns.saturating_add(self.skew_ns);
+        let shared = |step: &Step| self.shared_ns(step.at_ns);
         let first = self.steps.partition_point(|step| shared(step) < span.from);
         let end = self.steps.partition_point(|step| shared(step) <= span.to);
         &self.steps[first..end.max(first)]
@@ -327,9 +307,8 @@ impl DrawnTrack {
 
     /// The sampling gaps as time spans of the shared clock.
     pub(crate) fn gaps(&self) -> Vec<Span> {
-        let shared = |at: i64| at.saturating_add(self.skew_ns);
         let gaps = self.gaps.iter();
-        gaps.map(|(from, to)| Span::new(shared(*from), shared(*to)))
+        gaps.map(|(from, to)| Span::new(self.shared_ns(*from), self.shared_ns(*to)))
             .collect()
     }
 
@@ -374,13 +353,4 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
         tracks.sort_by_key(|track| (track.rank, track.device_id, track.times.first().copied()));
     }
     (tracks, hosts)
-}
-
-/// The name of a track in a chart: its rank, and its device if the chart shows several devices.
-pub(crate) fn track_name(track: &DrawnTrack, several_devices: bool) -> String {
-    if several_devices {
-        format!("rank {} device {}", track.rank, track.device_id)
-    } else {
-        format!("rank {}", track.rank)
-    }
 }

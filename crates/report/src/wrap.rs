@@ -16,6 +16,16 @@ impl Terminal {
         colours: false,
         width: 80,
     };
+
+    /// Encloses a text in an ANSI escape sequence with the given code, such as `1` for bold; without
+    /// colours, the text stays unchanged.
+    pub(crate) fn paint(self, code: &str, text: &str) -> String {
+        if self.colours {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
 }
 
 /// Breaks a text between words so that no line is longer than `width` characters, unless a single

@@ -177,7 +177,7 @@ fn parse<P: Parser>(
 ) -> anyhow::Result<Option<P>> {
     // A command with subcommands, such as `query`, prints its help when no subcommand is given.
     let is_group = !arguments.is_empty();
-    let all = std::iter::once(dialect.name().into()).chain(arguments);
+    let all = std::iter::once(dialect.as_str().into()).chain(arguments);
     let mut command = P::command().term_width(help_width(console));
     let parsed = command
         .try_get_matches_from_mut(all)

@@ -30,16 +30,9 @@ pub struct Console<'a> {
 }
 
 /// Marks a failed write to `out` or `err`, to distinguish it from other I/O errors.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the output")]
 pub(crate) struct StreamFailure;
-
-impl std::fmt::Display for StreamFailure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("cannot write the output")
-    }
-}
-
-impl std::error::Error for StreamFailure {}
 
 /// An output stream that marks its write errors with [`StreamFailure`].
 pub(crate) struct Stream<'a>(pub(crate) &'a mut dyn Write);

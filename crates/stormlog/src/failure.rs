@@ -1,6 +1,8 @@
 //! Prints failures: what failed, where, and what the user can do about it. No other module of the
 //! program prints errors.
 
+use std::io;
+
 use stormlog_report::escape::for_terminal;
 
 use crate::console::{Console, StreamFailure};
@@ -26,16 +28,9 @@ impl std::error::Error for Hinted {
 
 /// Returned by a command that has already printed its error message, so that no message is printed
 /// again.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("see above")]
 pub(crate) struct AlreadyPrinted;
-
-impl std::fmt::Display for AlreadyPrinted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("see above")
-    }
-}
-
-impl std::error::Error for AlreadyPrinted {}
 
 /// Adds a hint for the user to an error; the hint is printed on a line of its own after the error.
 pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
@@ -49,22 +44,18 @@ pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -
 /// Whether a write failed because the reader closed the output (`stormlog show … | head`), which is
 /// not a failure of the command.
 pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
-    let mut causes = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    io_errors(error).any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Whether the error is a failed write to standard output or standard error, and not to a file.
 pub(crate) fn is_of_stream(error: &anyhow::Error) -> bool {
-    let causes = error.chain();
-    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    errors.any(|error| {
-        let inner = error.get_ref();
-        inner
-            .and_then(|inner| inner.downcast_ref::<StreamFailure>())
-            .is_some()
-    })
+    let mut inner = io_errors(error).filter_map(io::Error::get_ref);
+    inner.any(|inner| inner.downcast_ref::<StreamFailure>().is_some())
+}
+
+/// The I/O errors among an error and its causes.
+fn io_errors(error: &anyhow::Error) -> impl Iterator<Item = &io::Error> {
+    error.chain().filter_map(|cause| cause.downcast_ref())
 }
 
 /// Prints an error, its causes and its hint.

@@ -50,25 +50,12 @@ pub enum Dialect {
     Jaxmemprof,
 }
 
-impl Dialect {
-    /// All names under which the program can be started.
-    pub const ALL: [Self; 4] = [
-        Self::Stormlog,
-        Self::Gpumemprof,
-        Self::Tfmemprof,
-        Self::Jaxmemprof,
-    ];
-
-    /// The name of the program on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stormlog => "stormlog",
-            Self::Gpumemprof => "gpumemprof",
-            Self::Tfmemprof => "tfmemprof",
-            Self::Jaxmemprof => "jaxmemprof",
-        }
-    }
-}
+stormlog_format::names!(Dialect {
+    Stormlog => "stormlog",
+    Gpumemprof => "gpumemprof",
+    Tfmemprof => "tfmemprof",
+    Jaxmemprof => "jaxmemprof",
+});
 
 /// Runs the program with its arguments (without the program name) and returns its exit code.
 pub fn run(

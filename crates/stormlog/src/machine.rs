@@ -1,11 +1,10 @@
 //! Facts about this machine: the time, the host name and the processes. Queries need them to
 //! find out whether a recorded process still runs.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::query::{self, Process, Surroundings};
 use stormlog_capture::process::{Looked, look, own_identity};
+pub(crate) use stormlog_capture::record::clock::now_ns;
 use stormlog_format::ProcessIdentity;
 
 /// Calls a function with the facts about this machine: the time, the host name, and a way to look
@@ -18,14 +17,6 @@ pub fn on_this_machine<R>(ask: impl FnOnce(&Surroundings<'_>) -> R) -> R {
         reader: own_identity(),
         process: &process,
     })
-}
-
-/// The current time in nanoseconds since the Unix epoch.
-pub(crate) fn now_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.ok()
-        .and_then(|now| i64::try_from(now.as_nanos()).ok())
-        .unwrap_or(0)
 }
 
 fn process(pid: i64) -> Process {

@@ -121,6 +121,7 @@ impl Online {
             let headers = otlp.headers.clone();
             deliver(&otlp.address, otlp::CONTENT_TYPE, headers, Policy::METRICS)
         });
+        let looker = Looker::new(&watched);
         let state = Arc::new(State::new(watched, alerts.transpose()?, otlp.transpose()?));
         let (stop, stopped) = channel();
         let (finished, done) = channel();
@@ -130,7 +131,7 @@ impl Online {
             started: Instant::now(),
             started_ns: now_ns(),
             confirmation: Confirmation::default(),
-            looker: Looker::new(state.findings_source()),
+            looker,
             file_problem: None,
         };
         std::thread::Builder::new()

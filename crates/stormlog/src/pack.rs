@@ -96,10 +96,7 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
         bytes: members.iter().map(|member| member.bytes).sum(),
     };
     if members.is_empty() {
-        return Err(anyhow!(
-            "'{}' has no file that can be packed",
-            run.display()
-        ));
+        anyhow::bail!("'{}' has no file that can be packed", run.display());
     }
     let cannot_write = || format!("cannot write '{}'", output.display());
     // The pack is written to a hidden file first: if the program is killed, an older pack remains

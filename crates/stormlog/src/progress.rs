@@ -23,17 +23,8 @@ impl Progress {
     /// Makes a progress bar for reading artifacts or folders of artifacts. The progress bar is
     /// shown only if `visible` is true.
     pub fn through<'a>(paths: impl IntoIterator<Item = &'a Path>, visible: bool) -> Self {
-        let size = |path| {
-            let files = artifacts_at(path).unwrap_or_default().into_iter();
-            let sizes = files.filter_map(|file| Some(Artifact::at(&file).ok()?.size_bytes()));
-            sizes.sum::<u64>()
-        };
         // The size of the files is only needed for a visible progress bar.
-        let total = if visible {
-            paths.into_iter().map(size).sum()
-        } else {
-            0
-        };
+        let total = if visible { total_bytes(paths) } else { 0 };
         Self::of_bytes(total, visible)
     }
 
@@ -69,6 +60,13 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// The size of the files of all artifacts at some paths; what cannot be read counts as empty.
+pub(crate) fn total_bytes<'a>(paths: impl IntoIterator<Item = &'a Path>) -> u64 {
+    let artifacts = paths.into_iter().flat_map(artifacts_at).flatten();
+    let sizes = artifacts.filter_map(|path| Some(Artifact::at(&path).ok()?.size_bytes()));
+    sizes.sum()
 }
 
 fn new_bar(total: u64) -> ProgressBar {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use stormlog_analysis::catalog::DEEPEST;
 use stormlog_analysis::compression::{Compression, without_suffix};
-use stormlog_analysis::regular_file;
+use stormlog_analysis::regular_file::{self, Refused};
 use stormlog_capture::redact::{HIDDEN, LineFilter, is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::spreadsheet::push_row;
@@ -70,7 +70,7 @@ pub fn sendable(artifact: &Path, copies: &Path, progress: &dyn Fn(u64)) -> io::R
 /// Reads a JSON document and redacts its secrets; `None` when the document cannot be read.
 pub fn read_document(file: &Path) -> Option<Value> {
     let is_plain = fs::symlink_metadata(file).is_ok_and(|facts| facts.is_file());
-    let bytes = is_plain.then(|| whole(file).ok().flatten()).flatten()?;
+    let bytes = is_plain.then(|| regular_file::read(file, LARGEST).ok())??;
     value_in(&bytes).map(redacted)
 }
 
@@ -151,19 +151,14 @@ impl Sendable {
     /// Adds a number to a file name if another file has the same name, because redacting secrets
     /// may have made two names equal.
     fn free_name(&self, name: String) -> String {
-        let is_free = |name: &str| name.contains(HIDDEN).then(|| self.has(name)) != Some(true);
-        let mut numbered = (2..).map(|number| match name.rsplit_once('.') {
+        let has = |name: &str| self.files.iter().any(|(known, _)| known == name);
+        let numbered = (2..).map(|number| match name.rsplit_once('.') {
             Some((stem, ending)) => format!("{stem}-{number}.{ending}"),
             None => format!("{name}-{number}"),
         });
-        if is_free(&name) {
-            return name;
-        }
-        numbered.find(|name| is_free(name)).unwrap_or(name)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.files.iter().any(|(known, _)| known == name)
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        let free = names.find(|name| !name.contains(HIDDEN) || !has(name));
+        free.unwrap_or(name)
     }
 
     fn leave_out(&mut self, name: &str, why: &str) {
@@ -264,8 +259,11 @@ impl Search<'_> {
 
     /// Checks a file for secrets as a whole: a JSON document, any other text, or a binary file.
     fn document(&self, is_json: bool) -> io::Result<Looked> {
-        let Some(bytes) = whole(self.file)? else {
-            return Ok(Looked::TooLarge);
+        let bytes = match regular_file::read(self.file, LARGEST) {
+            Err(error) if Refused::of(&error) == Some(Refused::TooLarge(LARGEST)) => {
+                return Ok(Looked::TooLarge);
+            }
+            read => read?,
         };
         if is_json && let Some(value) = value_in(&bytes) {
             let Some(text) = hidden_json(&value, Layout::Indented) else {
@@ -374,15 +372,6 @@ impl Search<'_> {
         fs::remove_file(self.copy)?;
         Ok(Looked::Clean)
     }
-}
-
-/// Reads a whole file; returns `None` when the file is larger than `LARGEST`.
-fn whole(file: &Path) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    regular_file::open(file)?
-        .take(LARGEST + 1)
-        .read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= LARGEST).then_some(bytes))
 }
 
 /// The text with its secrets redacted; `None` when it contains no secrets.

@@ -37,14 +37,12 @@ use std::time::{Duration, Instant};
 
 use crate::machine::now_ns;
 use crate::signals::Signals;
-use clerk::Clerk;
 use effect::Effect;
 use input::Input;
 use message::Message;
 use model::Model;
 use sampler::Sampler;
 use terminal::Guard;
-use worker::Worker;
 
 /// Options of the terminal interface.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +63,8 @@ const IDLE: Duration = Duration::from_millis(500);
 pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
     let signals = Signals::that_end()?;
     let (sender, messages) = channel();
-    let worker = Worker::start(sender.clone());
-    let clerk = Clerk::start(sender.clone());
+    let worker = worker::start(sender.clone());
+    let clerk = clerk::start(sender.clone());
     let mut sampler = Sampler::new(sender.clone());
     let mut guard = Guard::enter(options.mouse)?;
     let _input = Input::start(sender);
@@ -86,11 +84,18 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
                 Effect::Quit => return Ok(()),
                 Effect::Watch(target) => sampler.watch(target),
                 Effect::StopWatching => sampler.stop(),
-                effect @ (Effect::AskMachine
-                | Effect::ListRuns
-                | Effect::List(_)
-                | Effect::Export(..)) => clerk.request(effect),
-                other => worker.request(other),
+                effect => {
+                    let thread = match effect {
+                        Effect::AskMachine
+                        | Effect::ListRuns
+                        | Effect::List(_)
+                        | Effect::Export(..) => &clerk,
+                        _ => &worker,
+                    };
+                    // Sending fails only after the thread has ended, which happens when nobody
+                    // receives its replies any more.
+                    let _ = thread.send(effect);
+                }
             }
         }
         if Guard::is_lost() {

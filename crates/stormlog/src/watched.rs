@@ -23,7 +23,7 @@ use stormlog_analysis::{read_manifest, sinks_of_run};
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
 use stormlog_capture::launcher::resolve_or_alone;
 use stormlog_capture::store::publish;
-use stormlog_format::{DistributedIdentity, Map, SinkNames, Value, session_sources};
+use stormlog_format::{DistributedIdentity, Map, SessionStatus, SinkNames, Value, session_sources};
 
 use crate::address_space::share_one_pool;
 use crate::child;
@@ -80,6 +80,15 @@ impl Ended {
     /// Whether the command was ended by SIGKILL, the signal that the kernel's OOM killer uses.
     pub(crate) fn was_killed(&self) -> bool {
         self.status.signal() == Some(signal_hook::consts::SIGKILL)
+    }
+
+    /// The status of a session that was recorded from outside the command until it ended.
+    fn session_status(&self) -> SessionStatus {
+        if self.status.success() {
+            SessionStatus::Completed
+        } else {
+            SessionStatus::Interrupted
+        }
     }
 
     /// How the command ended, as an object for the last event of a run.

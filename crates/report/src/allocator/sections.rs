@@ -9,7 +9,6 @@ use stormlog_format::counted;
 
 use super::AllocatorLimits;
 use crate::bytes::{grouped, human};
-use crate::error::DrawError;
 use crate::label::clean;
 
 /// The width of a row of the segment map in SVG units, and the largest number of blocks drawn in a
@@ -88,10 +87,6 @@ impl Sections {
             live_left_out: account.totals.live_blocks.saturating_sub(live.len()),
             live,
         }
-    }
-
-    pub(super) fn render(&self) -> Result<String, DrawError> {
-        Template::render(self).map_err(|error| DrawError::Page(error.to_string()))
     }
 }
 

@@ -99,19 +99,19 @@ impl Verdict {
 
 /// How many samples were recorded in all runs, and what is missing.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Coverage<'a> {
+pub(super) struct Coverage<'a> {
     /// Events that were read.
     events: usize,
     /// Samples among the events that were read.
-    samples: usize,
+    pub(super) samples: usize,
     /// Samples that came more than two sampling intervals after the previous sample.
-    late_samples: usize,
+    pub(super) late_samples: usize,
     /// The number of sampling gaps. A sampling gap is a time between two samples that is longer than
     /// ten times the median sampling interval of the track, four times the 95th percentile of these
     /// intervals, and five times the interval that the recorder declares.
-    gaps: usize,
+    pub(super) gaps: usize,
     /// The length of the longest sampling gap in nanoseconds.
-    longest_gap_ns: i64,
+    pub(super) longest_gap_ns: i64,
     /// When the first sample was taken.
     first_timestamp_ns: Option<i64>,
     /// When the last sample was taken.
@@ -123,7 +123,7 @@ struct Coverage<'a> {
 }
 
 impl<'a> Coverage<'a> {
-    fn of(report: &'a Report) -> Self {
+    pub(super) fn of(report: &'a Report) -> Self {
         let ranks = || report.runs.iter().flat_map(|run| &run.ranks);
         Self {
             events: report.events,

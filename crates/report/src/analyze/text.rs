@@ -11,7 +11,6 @@ use super::words::{self, RANK_COLUMNS};
 use crate::escape::for_terminal;
 use crate::ledger::{LedgerLines, ledger_lines};
 use crate::limits_of_recording::limits_of_recording;
-use crate::paint::Paint;
 use crate::removed::removed_lines;
 use crate::{Terminal, wrap};
 
@@ -22,15 +21,12 @@ const MOST_LEDGERS: usize = 2;
 /// Renders the report of `stormlog analyze` as text that fits the width of the terminal.
 pub fn report(report: &Report, terminal: Terminal) -> String {
     let width = terminal.width;
-    let paint = Paint {
-        colours: terminal.colours,
-    };
     let mut out = String::new();
     let headline = words::headline(report);
     let headline = wrap(&for_terminal(&headline), "", width);
-    let _ = writeln!(out, "{}", paint.with("1", &headline));
+    let _ = writeln!(out, "{}", terminal.paint("1", &headline));
     for run in &report.runs {
-        self::run(&mut out, run, report.runs.len() > 1, paint, width);
+        self::run(&mut out, run, report.runs.len() > 1, terminal);
     }
     let recorded = format!("Recorded: {}", words::coverage(report));
     let is_scope_last = report.runs.last().and_then(words::looked_at).is_some();
@@ -55,18 +51,19 @@ pub fn report(report: &Report, terminal: Terminal) -> String {
     out
 }
 
-fn run(out: &mut String, run: &RunReport, is_one_of_several: bool, paint: Paint, width: usize) {
+fn run(out: &mut String, run: &RunReport, is_one_of_several: bool, terminal: Terminal) {
+    let width = terminal.width;
     if is_one_of_several {
         let name = format!("{}: {}", words::name(run), run.diagnosis.headline());
         let name = wrap(&for_terminal(&name), "", width);
-        let _ = writeln!(out, "\n{}", paint.with("1", &name));
+        let _ = writeln!(out, "\n{}", terminal.paint("1", &name));
     }
     for finding in run.diagnosis.findings() {
         let since = words::since(finding).map_or(String::new(), |text| format!(", {text}"));
         let _ = writeln!(
             out,
             "\n{} {}, {}{since}, confidence {:.0} %",
-            severity(paint, finding.severity),
+            severity(terminal, finding.severity),
             finding.kind,
             words::whose(finding, run),
             finding.confidence * 100.0,
@@ -146,10 +143,10 @@ fn ranks(out: &mut String, run: &RunReport) {
     }
 }
 
-fn severity(paint: Paint, severity: Severity) -> String {
+fn severity(terminal: Terminal, severity: Severity) -> String {
     match severity {
-        Severity::Critical => paint.with("1;31", severity.as_str()),
-        Severity::Warning => paint.with("33", severity.as_str()),
+        Severity::Critical => terminal.paint("1;31", severity.as_str()),
+        Severity::Warning => terminal.paint("33", severity.as_str()),
         Severity::Info => severity.as_str().to_owned(),
     }
 }

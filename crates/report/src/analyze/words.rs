@@ -5,6 +5,7 @@ use stormlog_analysis::detect::{Cause, Diagnosis, Failure, Finding, Severity, Si
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_format::{counted, human_duration};
 
+use super::json::Coverage;
 use crate::{bytes, time};
 
 /// The verdict of the whole report in one line: the verdict on the run with the most severe
@@ -163,22 +164,18 @@ pub(super) fn since(finding: &Finding) -> Option<String> {
 
 /// Describes in one line how much was recorded: ranks, samples and sampling gaps.
 pub(super) fn coverage(report: &Report) -> String {
-    let ranks = || report.runs.iter().flat_map(|run| &run.ranks);
-    let samples: usize = ranks().map(|rank| rank.samples).sum();
-    let late: usize = ranks().map(|rank| rank.late_samples).sum();
-    let gaps: usize = ranks().map(|rank| rank.gaps).sum();
-    let longest = ranks().map(|rank| rank.longest_gap_ns).max().unwrap_or(0);
+    let coverage = Coverage::of(report);
     // Several runs in one folder usually have the same ranks, so the largest number of ranks of a
     // run is printed and not the sum over all runs.
     let most_ranks = report.runs.iter().map(|run| run.ranks.len()).max();
     let most_ranks = most_ranks.unwrap_or(0);
     let missing: usize = report.runs.iter().map(|run| run.missing_ranks.len()).sum();
-    let gaps = match gaps {
+    let gaps = match coverage.gaps {
         0 => "no gaps".to_owned(),
         count => format!(
             "{gaps} (longest {longest})",
             gaps = counted(count, "gap"),
-            longest = human_duration(longest)
+            longest = human_duration(coverage.longest_gap_ns)
         ),
     };
     let damage = match report.damage.len() {
@@ -191,7 +188,8 @@ pub(super) fn coverage(report: &Report) -> String {
     };
     format!(
         "{samples} of {ranks} in {runs}, {late} late, {gaps}, {damage}{missing}",
-        samples = counted(samples, "sample"),
+        samples = counted(coverage.samples, "sample"),
+        late = coverage.late_samples,
         ranks = counted(most_ranks, "rank"),
         runs = counted(report.runs.len(), "run"),
     )

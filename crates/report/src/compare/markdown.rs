@@ -43,12 +43,7 @@ pub fn comparison(comparison: &Comparison) -> String {
         table(&mut out, &rest);
         let _ = writeln!(out, "\n</details>");
     }
-    let notes: Vec<String> = comparison
-        .notes
-        .iter()
-        .cloned()
-        .chain(words::lone(comparison))
-        .collect();
+    let notes = words::notes(comparison);
     if !notes.is_empty() {
         let _ = writeln!(out);
     }

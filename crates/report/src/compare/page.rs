@@ -5,7 +5,7 @@ use askama::Template;
 use stormlog_analysis::compare::{Comparison, Difference};
 
 use super::words;
-use crate::error::DrawError;
+use crate::error::{DrawError, rendered};
 use crate::label::clean_paragraph;
 
 #[derive(Template)]
@@ -64,8 +64,7 @@ pub fn sections(comparison: &Comparison) -> Result<String, DrawError> {
         let words = findings.iter().map(words::finding);
         words.map(move |text| (what, clean_paragraph(&text)))
     });
-    let notes = comparison.notes.iter().cloned();
-    Sections {
+    rendered(&Sections {
         outcome: if comparison.failed() {
             "critical"
         } else {
@@ -73,14 +72,12 @@ pub fn sections(comparison: &Comparison) -> Result<String, DrawError> {
         },
         headline: clean_paragraph(&words::headline(comparison)),
         sides: [words::side(&comparison.base), words::side(&comparison.new)],
-        notes: notes.chain(words::lone(comparison)).collect(),
+        notes: words::notes(comparison),
         gates: gates.collect(),
         tables,
         left_out,
         findings: findings.collect(),
-    }
-    .render()
-    .map_err(|error| DrawError::Page(error.to_string()))
+    })
 }
 
 fn table(title: String, differences: &[Difference]) -> Table {

@@ -8,37 +8,33 @@ use stormlog_format::counted;
 
 use super::words;
 use crate::escape::for_terminal;
-use crate::paint::Paint;
 use crate::{Terminal, wrap};
 
 /// Renders the comparison of two runs as text for a terminal.
 pub fn comparison(comparison: &Comparison, terminal: Terminal) -> String {
-    let paint = Paint {
-        colours: terminal.colours,
-    };
     let mut out = String::new();
     let headline = wrap(
         &for_terminal(&words::headline(comparison)),
         "",
         terminal.width,
     );
-    let _ = writeln!(out, "{}", paint.with("1", &headline));
+    let _ = writeln!(out, "{}", terminal.paint("1", &headline));
     let _ = writeln!(
         out,
         "\nbase  {}",
         for_terminal(&words::side(&comparison.base))
     );
     let _ = writeln!(out, "new   {}", for_terminal(&words::side(&comparison.new)));
-    for note in comparison.notes.iter().chain(&words::lone(comparison)) {
-        let _ = writeln!(out, "note: {}", for_terminal(note));
+    for note in words::notes(comparison) {
+        let _ = writeln!(out, "note: {}", for_terminal(&note));
     }
-    gates(&mut out, comparison, paint);
-    ranks(&mut out, comparison, paint);
+    gates(&mut out, comparison, terminal);
+    ranks(&mut out, comparison, terminal);
     findings(&mut out, comparison, terminal.width);
     out
 }
 
-fn gates(out: &mut String, comparison: &Comparison, paint: Paint) {
+fn gates(out: &mut String, comparison: &Comparison, terminal: Terminal) {
     if comparison.gates.is_empty() {
         return;
     }
@@ -46,8 +42,8 @@ fn gates(out: &mut String, comparison: &Comparison, paint: Paint) {
     for gate in &comparison.gates {
         let status = words::status(gate.status);
         let painted = match gate.status {
-            GateStatus::Passed => paint.with("32", status),
-            GateStatus::Failed | GateStatus::NotJudged => paint.with("1;31", status),
+            GateStatus::Passed => terminal.paint("32", status),
+            GateStatus::Failed | GateStatus::NotJudged => terminal.paint("1;31", status),
         };
         let _ = writeln!(out, "  {painted}: {}", words::gate(gate));
         for line in words::misses(gate) {
@@ -56,14 +52,14 @@ fn gates(out: &mut String, comparison: &Comparison, paint: Paint) {
     }
 }
 
-fn ranks(out: &mut String, comparison: &Comparison, paint: Paint) {
+fn ranks(out: &mut String, comparison: &Comparison, terminal: Terminal) {
     let (ranks, left_out) = words::listed_ranks(comparison);
     for rank in ranks {
         let _ = writeln!(out, "\n{}", capital(&words::place(rank, None)));
-        table(out, &rank.differences, paint);
+        table(out, &rank.differences, terminal);
         for phase in &rank.phases {
             let _ = writeln!(out, "  in phase {}", for_terminal(&phase.name));
-            table(out, &phase.differences, paint);
+            table(out, &phase.differences, terminal);
         }
     }
     if left_out > 0 {
@@ -78,7 +74,7 @@ fn capital(text: &str) -> String {
     first.into_iter().chain(chars).collect()
 }
 
-fn table(out: &mut String, differences: &[Difference], paint: Paint) {
+fn table(out: &mut String, differences: &[Difference], terminal: Terminal) {
     let rows: Vec<[String; 4]> = differences
         .iter()
         .map(|one| {
@@ -98,8 +94,8 @@ fn table(out: &mut String, differences: &[Difference], paint: Paint) {
     for (row, one) in rows.iter().zip(differences) {
         let verdict = words::verdict(one.verdict);
         let verdict = match one.verdict {
-            Change::Higher => paint.with("1;31", verdict),
-            Change::Lower => paint.with("32", verdict),
+            Change::Higher => terminal.paint("1;31", verdict),
+            Change::Lower => terminal.paint("32", verdict),
             Change::Unchanged | Change::NotEnoughEvidence => verdict.to_owned(),
         };
         let _ = writeln!(

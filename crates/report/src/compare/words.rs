@@ -305,9 +305,10 @@ pub fn unjudged_gates(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// Sentences about ranks and phases that only one of the two runs has: `only the base has rank 3`.
-pub(super) fn lone(comparison: &Comparison) -> Vec<String> {
-    let mut lines = Vec::new();
+/// The notes on the comparison, and sentences about ranks and phases that only one of the two runs
+/// has: `only the base has rank 3`.
+pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
+    let mut lines = comparison.notes.clone();
     for (name, ranks) in [
         ("base", &comparison.only_in_base),
         ("new side", &comparison.only_in_new),

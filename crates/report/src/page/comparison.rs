@@ -4,7 +4,7 @@
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Value};
 
-use super::{Builder, Colour, Line, PageData};
+use super::{Builder, Line, PageData, rank_colour};
 use crate::error::DrawError;
 use crate::ranks;
 use crate::scale::Span;
@@ -49,13 +49,7 @@ pub(crate) fn data(
     names: Names<'_>,
     alignment: Alignment,
 ) -> Result<PageData, DrawError> {
-    let mut page = Builder {
-        span: Span::new(0, 0),
-        tracks: Vec::new(),
-        panels: Vec::new(),
-        overview: Vec::new(),
-        detail: Vec::new(),
-    };
+    let mut page = Builder::new(Span::new(0, 0));
     let length = match alignment {
         Alignment::Start => page.by_start(base, new, names)?,
         Alignment::Step => page.by_step(base, new, names)?,
@@ -99,10 +93,7 @@ impl Builder {
         };
         let values = [highest(base, base_span), highest(new, new_span)];
         let times = (0..POINTS as i64).map(|point| point * step).collect();
-        let title = format!(
-            "{measure}, the highest of all ranks",
-            measure = measure.name()
-        );
+        let title = format!("{}, the highest of all ranks", measure.as_str());
         self.both(times, values, names, &title, step * 2);
         Ok(length)
     }
@@ -164,16 +155,13 @@ impl Builder {
         let [base, new] = values;
         let line = |name: &str, index, values: Vec<i64>| Line {
             name: name.to_owned(),
-            colour: Colour::Rank(index),
+            colour: rank_colour(index),
             peak: values.iter().copied().filter(|one| *one != UNKNOWN).max(),
             values,
         };
         let lines = [line(names.0, 0, base), line(names.1, 1, new)];
         let id = self.columns(times, &lines, title, None, gap_ns, Vec::new());
-        self.panel("lines", title, vec![id]);
-        if let Some(Value::Map(panel)) = self.panels.last_mut() {
-            panel.insert("band", Value::Bool(true));
-        }
+        self.panel(title, &[id], Some("band"));
     }
 }
 

@@ -100,8 +100,7 @@ impl<'a> Table<'a> {
     /// Prints the titles of the columns, a line of dashes, and the rows.
     pub(super) fn print(&self, rows: &[Map], out: &mut dyn Write) -> io::Result<()> {
         if rows.is_empty() {
-            writeln!(out, "No rows.")?;
-            return Ok(());
+            return writeln!(out, "No rows.");
         }
         let humanise = self.terminal_width.is_some();
         let columns = self.columns.iter();
@@ -139,8 +138,7 @@ impl<'a> Table<'a> {
             names.join(", ")
         );
         let width = self.terminal_width.unwrap_or(80);
-        writeln!(out, "\n{}", wrap(&note, "", width))?;
-        Ok(())
+        writeln!(out, "\n{}", wrap(&note, "", width))
     }
 
     fn cells(&self, row: &Map) -> Vec<String> {
@@ -165,8 +163,7 @@ impl<'a> Table<'a> {
             let missing = column.saturating_sub(width(cell));
             text.extend(std::iter::repeat_n(' ', missing));
         }
-        writeln!(out, "{}", text.trim_end())?;
-        Ok(())
+        writeln!(out, "{}", text.trim_end())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::Report;
-use stormlog_analysis::{Loaded, LoadedSession};
 use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png};
 
 use super::run_files::write_whole;
@@ -15,14 +15,7 @@ const SCALE: f32 = 2.0;
 /// The content of the chart for the first run of a report: its memory use over time, and marks for
 /// its findings. `None` if the run has no samples; if a `rank` is given, only that rank is drawn.
 pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) -> Option<Story> {
-    let run = report.runs.first()?;
-    let sessions: Vec<&LoadedSession> = loaded
-        .iter()
-        .flat_map(|one| &one.sessions)
-        .filter(|session| run.sessions.contains(&session.summary))
-        .collect();
-    let mut story = Story::of_run(&run.timeline, &sessions);
-    story.add_diagnosis(&run.diagnosis);
+    let mut story = Story::of_report(report.runs.first()?, loaded);
     if let Some(rank) = rank {
         story.keep_ranks(|other| other == rank);
     }

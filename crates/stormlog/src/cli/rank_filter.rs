@@ -2,8 +2,9 @@
 
 /// The ranks of a distributed job to show: all, or those in some ranges, each given by its first
 /// and its last rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RankFilter {
+    #[default]
     All,
     Some(Vec<(i64, i64)>),
 }

@@ -1,6 +1,5 @@
 //! Analyzes a run that is being recorded: loads the events recorded so far and runs the detectors.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,17 +10,8 @@ use stormlog_analysis::{Events, LiveLook, LiveRun, LoadedSession, TooLarge};
 use stormlog_capture::record::Recorder;
 use stormlog_export::alert::Subject;
 
-use super::sendable_text;
+use super::{Watched, sendable_text};
 use crate::machine::on_this_machine;
-
-/// Where the analysis of a watched run reads the events from.
-pub(crate) enum FindingsSource {
-    /// The sinks (directories to which recorders write events) below a directory, of all ranks or
-    /// of one rank.
-    Sinks { root: PathBuf, rank: Option<i64> },
-    /// The events in the sink of a recorder, or in the recorder's memory if it has no sink.
-    Recorder(Arc<Recorder>),
-}
 
 /// Analyzes a recording again each time `look` is called, while the recording grows.
 pub(super) struct Looker {
@@ -31,8 +21,11 @@ pub(super) struct Looker {
     pool: Option<rayon::ThreadPool>,
 }
 
+/// Where the analysis of a watched run reads the events from.
 enum Source {
+    /// The sinks below a directory.
     Sinks(Box<LiveRun>),
+    /// The sink of a recorder, or the recorder's memory if it has no sink.
     Recorder {
         recorder: Arc<Recorder>,
         /// The sink of the recorder. The directory of the sink is known only after the sink was
@@ -42,18 +35,18 @@ enum Source {
 }
 
 impl Looker {
-    pub(super) fn new(source: FindingsSource) -> Self {
+    pub(super) fn new(watched: &Watched) -> Self {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(1)
             .thread_name(|_| "stormlog-look".into())
             .start_handler(|_| lower_priority());
         Self {
-            source: match source {
-                FindingsSource::Sinks { root, rank } => {
-                    Source::Sinks(Box::new(LiveRun::new(root, rank)))
+            source: match watched {
+                Watched::Sinks { root, rank } => {
+                    Source::Sinks(Box::new(LiveRun::new(root.clone(), *rank)))
                 }
-                FindingsSource::Recorder(recorder) => Source::Recorder {
-                    recorder,
+                Watched::Recorder { recorder, .. } => Source::Recorder {
+                    recorder: recorder.clone(),
                     sink: None,
                 },
             },

@@ -12,8 +12,6 @@ use stormlog_export::recordings::session_labels;
 use stormlog_export::{Delivery, Levels, Recordings};
 use stormlog_format::Event;
 
-use super::look::FindingsSource;
-
 /// How many of the last events in a recorder's memory are read for the metrics. The number is large
 /// enough that several of these events belong to each device.
 const LAST_EVENTS: i64 = 512;
@@ -61,17 +59,6 @@ impl State {
         }
     }
 
-    /// Where the analysis of this run reads the events from.
-    pub(super) fn findings_source(&self) -> FindingsSource {
-        match &self.watched {
-            Watched::Sinks { root, rank } => FindingsSource::Sinks {
-                root: root.clone(),
-                rank: *rank,
-            },
-            Watched::Recorder { recorder, .. } => FindingsSource::Recorder(recorder.clone()),
-        }
-    }
-
     /// The path of the recording as it is sent in alerts, with secrets redacted.
     pub(super) fn recording(&self) -> Option<String> {
         let path = match &self.watched {
@@ -116,19 +103,17 @@ impl State {
     /// Stores how many findings of each kind and severity an analysis found.
     pub(super) fn keep_findings(&self, diagnosis: &Diagnosis) {
         let findings = diagnosis.findings();
-        let severities = [Severity::Warning, Severity::Critical];
-        let counts = Kind::ALL.into_iter().flat_map(|kind| {
-            let findings = &findings;
-            severities.map(|severity| {
-                let of_both = |one: &&&_| {
-                    let finding: &stormlog_analysis::detect::Finding = one;
-                    finding.kind == kind && finding.severity == severity
-                };
-                let count = findings.iter().filter(of_both).count();
-                (kind, severity, i64::try_from(count).unwrap_or(i64::MAX))
-            })
-        });
-        *lock(&self.findings) = Some(counts.collect());
+        let mut counts = Vec::new();
+        for kind in Kind::ALL {
+            for severity in [Severity::Warning, Severity::Critical] {
+                let of_both = findings
+                    .iter()
+                    .filter(|finding| finding.kind == kind && finding.severity == severity);
+                let count = i64::try_from(of_both.count()).unwrap_or(i64::MAX);
+                counts.push((kind, severity, count));
+            }
+        }
+        *lock(&self.findings) = Some(counts);
     }
 
     pub(super) fn keep_problem(&self, problem: String) {

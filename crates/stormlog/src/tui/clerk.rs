@@ -14,24 +14,12 @@ use super::model::Machine;
 use super::{export, folder, recent};
 use crate::machine::on_this_machine;
 
-/// A handle to the clerk, a thread that does short work for the terminal UI.
-pub(crate) struct Clerk {
-    requests: Sender<Effect>,
-}
-
-impl Clerk {
-    pub(crate) fn start(replies: Sender<Message>) -> Self {
-        let (requests, inbox) = channel();
-        std::thread::spawn(move || work(&inbox, &replies));
-        Self { requests }
-    }
-
-    /// Asks the clerk to carry out an effect; its reply arrives as a [`Message`].
-    pub(crate) fn request(&self, effect: Effect) {
-        // Sending fails only if the clerk's thread has ended, which happens when nobody receives
-        // its replies any more.
-        let _ = self.requests.send(effect);
-    }
+/// Starts the clerk, a thread that does short work for the terminal UI. The clerk carries out the
+/// effects that are sent to it; its replies arrive as messages.
+pub(crate) fn start(replies: Sender<Message>) -> Sender<Effect> {
+    let (requests, inbox) = channel();
+    std::thread::spawn(move || work(&inbox, &replies));
+    requests
 }
 
 fn work(inbox: &Receiver<Effect>, replies: &Sender<Message>) {

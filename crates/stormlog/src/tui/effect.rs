@@ -6,6 +6,7 @@ use stormlog_analysis::issue::DecidedState;
 use stormlog_format::{Event, Text};
 
 use super::sampler::Target;
+use crate::export::EventFormat;
 
 /// Work that the terminal UI requests from other threads, for example after a key press.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ pub(crate) enum Effect {
     /// List the entries of the folder whose path the user is typing, as suggestions.
     List(String),
     /// Write events to a file in `./exports`.
-    Export(Vec<Event>, ExportFormat),
+    Export(Vec<Event>, EventFormat),
     /// Save the plot to a file in `./visualizations`: only the given time range, if there is one,
     /// and only the given ranks.
     SavePlot(PlotFormat, Option<(i64, i64)>, Vec<i64>),
@@ -44,13 +45,6 @@ pub(crate) enum Effect {
     Watch(Target),
     /// Stop sampling the target of the live view.
     StopWatching,
-}
-
-/// The file format of exported events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExportFormat {
-    Json,
-    Csv,
 }
 
 /// The file format of saved plots.

@@ -13,7 +13,7 @@ use stormlog_report::{MarkKind, Measure, UNKNOWN};
 use super::effect::Effect;
 use super::message::Message;
 use super::run::OpenedRun;
-use super::worker::Worker;
+use super::worker;
 use crate::{Console, Dialect, Exit};
 
 /// The number of threads over which the fixtures are distributed; each thread compares one run at a
@@ -71,14 +71,15 @@ fn page(path: &str) -> Value {
 /// The run that the terminal UI shows after it has opened a path.
 fn on_screen(path: &Path) -> OpenedRun {
     let (replies, inbox) = channel();
-    let worker = Worker::start(replies);
-    worker.request(Effect::Open(vec![path.to_path_buf()]));
+    let requests = worker::start(replies);
+    let open = Effect::Open(vec![path.to_path_buf()]);
+    requests.send(open).expect("a worker");
     loop {
         match inbox
             .recv_timeout(Duration::from_mins(5))
             .expect("an answer")
         {
-            Message::Run(report, story) => return OpenedRun::new(report, *story),
+            Message::Run(report, story) => return OpenedRun::new(report, 0, *story),
             Message::Failed(reason) => panic!("{}: {reason}", path.display()),
             _ => {}
         }

@@ -7,7 +7,7 @@ use stormlog_analysis::Events;
 use stormlog_format::Event;
 use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png};
 
-use super::effect::{ExportFormat, PlotFormat};
+use super::effect::PlotFormat;
 use crate::cli::write_whole;
 use crate::export::{EventFormat, EventWriter};
 use crate::whole_file::write_in_pieces;
@@ -17,11 +17,12 @@ use crate::whole_file::write_in_pieces;
 pub(crate) fn events(
     folder: &Path,
     events: &[Event],
-    format: ExportFormat,
+    format: EventFormat,
 ) -> anyhow::Result<PathBuf> {
-    let (format, extension) = match format {
-        ExportFormat::Json => (EventFormat::Json, "json"),
-        ExportFormat::Csv => (EventFormat::Csv, "csv"),
+    let extension = match format {
+        EventFormat::Json => "json",
+        EventFormat::Jsonl => "jsonl",
+        EventFormat::Csv => "csv",
     };
     let path = target(folder, "exports", "tracker_events", extension);
     write_in_pieces(&path, |out| {

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use stormlog_analysis::analyze::RunReport;
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::query::SessionRow;
 use stormlog_format::names;
@@ -17,8 +18,9 @@ use super::run::{OpenedRun, PhaseLine, RankLine};
 use crate::cli::RankFilter;
 
 /// A tab of the terminal interface; the first row of the screen lists all tabs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tab {
+    #[default]
     Overview,
     Monitoring,
     Visualizations,
@@ -53,9 +55,10 @@ pub(crate) struct Machine {
 }
 
 /// How far the loading of the opened recordings has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Loading {
     /// Nothing is being loaded.
+    #[default]
     Idle,
     /// The events are being loaded: how many bytes were read, and how many there are in total.
     Busy(u64, u64),
@@ -75,8 +78,9 @@ pub(crate) struct Comparison {
 }
 
 /// What the pane in the lower half of the diagnostics tab shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pane {
+    #[default]
     Findings,
     Phases,
     Comparison,
@@ -126,8 +130,9 @@ impl Purpose {
 }
 
 /// The column by which the table on the sessions tab is sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SortBy {
+    #[default]
     Start,
     Rank,
     Events,
@@ -144,7 +149,7 @@ names!(SortBy {
 });
 
 /// The complete state of the terminal interface, from which each frame is drawn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) tab: Tab,
     pub(crate) palette: Palette,
@@ -186,36 +191,17 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) fn new(paths: Vec<PathBuf>, now_ns: i64, colours: bool) -> Self {
         Self {
-            tab: Tab::Overview,
             palette: Palette { colours },
             size: (80, 24),
             now_ns,
-            machine: Machine::default(),
             loading: if paths.is_empty() {
                 Loading::Idle
             } else {
                 Loading::Busy(0, 0)
             },
             paths,
-            live_ns: None,
-            recent: None,
-            sessions: Vec::new(),
-            session_filter: String::new(),
-            session_sort: SortBy::Start,
-            outline: None,
-            run: None,
-            pane: Pane::Findings,
-            rank_cursor: 0,
-            comparison: None,
-            ranks: RankFilter::All,
             ranks_text: "all".into(),
-            issues: None,
-            monitor: Monitor::default(),
-            plot: PlotView::default(),
-            cursors: [0; 6],
-            dialog: None,
-            help: false,
-            note: None,
+            ..Self::default()
         }
     }
 
@@ -281,10 +267,15 @@ impl Model {
         }
     }
 
+    /// The analysis of the shown run; `None` if no run is loaded.
+    pub(crate) fn shown_run(&self) -> Option<&RunReport> {
+        self.run.as_ref().and_then(OpenedRun::shown)
+    }
+
     /// The findings of the shown run, without findings about ranks that do not match the rank
     /// filter.
     pub(crate) fn shown_findings(&self) -> Vec<&stormlog_analysis::detect::Finding> {
-        let Some(run) = self.run.as_ref().and_then(OpenedRun::shown) else {
+        let Some(run) = self.shown_run() else {
             return Vec::new();
         };
         let mut findings = run.diagnosis.findings();

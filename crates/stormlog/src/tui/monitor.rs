@@ -74,6 +74,16 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The limit that a share of memory in percent exceeds: `warning` or `critical`, otherwise
+    /// `fine`.
+    pub(crate) fn level(self, share: f64) -> &'static str {
+        match share {
+            share if share >= self.critical => "critical",
+            share if share >= self.warning => "warning",
+            _ => "fine",
+        }
+    }
+
     /// Parses the percentages for warnings and critical alerts; the percentage for warnings must be
     /// the lower one.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
@@ -198,11 +208,7 @@ impl Monitor {
             return;
         };
         let share = percent(used, total);
-        let level = match share {
-            share if share >= self.limits.critical => "critical",
-            share if share >= self.limits.warning => "warning",
-            _ => "fine",
-        };
+        let level = self.limits.level(share);
         let before = self.last_levels.insert(key, level).unwrap_or("fine");
         if level != before && level != "fine" {
             let text = format!("{}: memory at {share:.1} %", lane_name(key.0, key.1));

@@ -26,7 +26,7 @@ impl Pen {
 }
 
 /// The text styles of the interface, with or without colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Palette {
     pub(crate) colours: bool,
 }
@@ -69,6 +69,14 @@ impl Palette {
             "critical" | "error" => self.colour(Color::Red).add_modifier(Modifier::BOLD),
             "warning" => self.colour(Color::Yellow),
             _ => Style::new(),
+        }
+    }
+
+    /// The style for a level of memory use or for the most severe finding; `fine` stands for none.
+    pub(crate) fn level(self, level: &str) -> Style {
+        match level {
+            "fine" => self.good(),
+            severity => self.severity(severity),
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct OpenedRun {
 }
 
 /// A line of the table of ranks on the diagnostics tab.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RankLine {
     pub(crate) rank: i64,
     /// The sample count, peaks and sampling gaps of the rank's recording; `None` if nothing was
@@ -56,31 +56,18 @@ pub(crate) struct PhaseLine {
 }
 
 impl OpenedRun {
-    pub(crate) fn new(report: Arc<Report>, story: Story) -> Self {
-        let mut run = Self {
-            report,
-            story: Story::default(),
-            index: 0,
-            marks: Vec::new(),
-            ranks: Vec::new(),
-            phases: Vec::new(),
-        };
-        run.show(0, story);
-        run
-    }
-
     /// Shows the run with the given index in the report; `story` is the content of this run's
     /// chart.
-    pub(crate) fn show(&mut self, index: usize, story: Story) {
-        self.index = index;
-        self.marks = story.marks();
-        self.ranks = self
-            .report
-            .runs
-            .get(index)
-            .map_or_else(Vec::new, |run| rank_lines(run, &story));
-        self.phases = phase_lines(&story);
-        self.story = story;
+    pub(crate) fn new(report: Arc<Report>, index: usize, story: Story) -> Self {
+        let run = report.runs.get(index);
+        Self {
+            index,
+            marks: story.marks(),
+            ranks: run.map_or_else(Vec::new, |run| rank_lines(run, &story)),
+            phases: phase_lines(&story),
+            report,
+            story,
+        }
     }
 
     /// The analysis of the shown run; `None` if the report contains no run.
@@ -130,9 +117,7 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
     let line = |rank: i64, coverage: Option<RankCoverage>| RankLine {
         rank,
         coverage,
-        hidden_peak: None,
-        finding: None,
-        is_first_cause: false,
+        ..RankLine::default()
     };
     for one in &run.ranks {
         lines.insert(one.rank, line(one.rank, Some(one.clone())));
@@ -186,22 +171,11 @@ fn phase_lines(story: &Story) -> Vec<PhaseLine> {
             line.ranks.insert(index, phase.rank);
         }
         for track in tracks.get(&phase.rank).into_iter().flatten() {
-            line.peak_used = line.peak_used.max(peak_between(
-                track.times(),
-                track.values(Measure::Used),
-                (phase.start_ns, phase.end_ns),
-            ));
+            let peak = track.highest_in(Measure::Used, phase);
+            line.peak_used = line.peak_used.max(peak);
         }
     }
     let mut lines: Vec<PhaseLine> = lines.into_values().collect();
     lines.sort_by(|a, b| (b.total_ns, &a.path).cmp(&(a.total_ns, &b.path)));
     lines
-}
-
-/// The highest value of the samples between two times, both included; `None` if no value is known.
-fn peak_between(times: &[i64], values: &[i64], (from, to): (i64, i64)) -> Option<i64> {
-    let start = times.partition_point(|time| *time < from);
-    let end = times.partition_point(|time| *time <= to).max(start);
-    let known = values[start..end].iter().copied();
-    known.filter(|value| *value != UNKNOWN).max()
 }

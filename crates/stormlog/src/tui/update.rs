@@ -5,11 +5,12 @@ mod dialog;
 mod plot;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use stormlog_analysis::issue::DecidedState;
 
-use super::effect::{Effect, ExportFormat};
+use super::effect::Effect;
 use super::keys::{self, Action};
 use super::message::{Fresh, Message};
 use super::model::{Loading, Model, Pane, Purpose, SortBy, Tab};
@@ -17,12 +18,13 @@ use super::plot::PlotView;
 use super::run::OpenedRun;
 use super::sampler::Target;
 use super::view::{self, Hit};
-pub(crate) use plot::shown_tracks;
+use crate::export::EventFormat;
+pub(crate) use plot::{chosen_track, shown_tracks};
 
 /// If the live view shows a sink, the description of its target starts with this prefix.
 const SINK: &str = "sink ";
 /// By how many lines the keys Page Up and Page Down move the selection.
-const PAGE: usize = 10;
+const PAGE: isize = 10;
 
 /// Changes the model as a message requires, and returns the work that is now to be done outside the
 /// model, such as loading a path.
@@ -45,7 +47,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Looking => model.loading = Loading::Looking,
         Message::Run(report, story) => {
             model.loading = Loading::Ready;
-            model.run = Some(OpenedRun::new(report, *story));
+            model.run = Some(OpenedRun::new(report, 0, *story));
             begin_run(model);
         }
         Message::Live => {
@@ -61,7 +63,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Recent(runs) => model.recent = Some(runs),
         Message::Shown(index, story) => {
             if let Some(run) = &mut model.run {
-                run.show(index, *story);
+                *run = OpenedRun::new(Arc::clone(&run.report), index, *story);
             }
             begin_run(model);
         }
@@ -136,8 +138,8 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::GoTo(tab) => model.tab = tab,
         Action::Up => move_cursor(model, -1),
         Action::Down => move_cursor(model, 1),
-        Action::PageUp => move_cursor(model, -isize::try_from(PAGE).unwrap_or(1)),
-        Action::PageDown => move_cursor(model, isize::try_from(PAGE).unwrap_or(1)),
+        Action::PageUp => move_cursor(model, -PAGE),
+        Action::PageDown => move_cursor(model, PAGE),
         Action::Open => return dialog::open(model, Purpose::Open),
         Action::Reload if model.paths.is_empty() => return vec![Effect::ListRuns],
         Action::Reload => return vec![Effect::Open(model.paths.clone())],
@@ -181,8 +183,8 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             return vec![Effect::StopWatching];
         }
         Action::Limits => return dialog::open(model, Purpose::Limits),
-        Action::ExportJson => return export(model, ExportFormat::Json),
-        Action::ExportCsv => return export(model, ExportFormat::Csv),
+        Action::ExportJson => return export(model, EventFormat::Json),
+        Action::ExportCsv => return export(model, EventFormat::Csv),
         other => return plot::act(model, other),
     }
     Vec::new()
@@ -281,7 +283,7 @@ fn refresh(model: &mut Model, fresh: Fresh) {
             .collect()
     };
     let chosen = names(model).into_iter().nth(model.plot.track);
-    model.run = Some(OpenedRun::new(fresh.report, fresh.story));
+    model.run = Some(OpenedRun::new(fresh.report, 0, fresh.story));
     let index = names(model)
         .into_iter()
         .position(|name| Some(name) == chosen);
@@ -348,7 +350,7 @@ fn watch_sink(model: &mut Model) -> Vec<Effect> {
     watch(model, &what, Target::Sinks(sinks))
 }
 
-fn export(model: &mut Model, format: ExportFormat) -> Vec<Effect> {
+fn export(model: &mut Model, format: EventFormat) -> Vec<Effect> {
     if model.monitor.events.is_empty() {
         model.note = Some((
             true,

@@ -187,8 +187,7 @@ fn status(model: &Model) -> Line<'static> {
         } else {
             model.palette.good()
         };
-        let text = for_terminal(text).into_owned();
-        spans.push(Span::styled(format!("{text}  "), style));
+        spans.push(Span::styled(format!("{}  ", for_terminal(text)), style));
     }
     let used: usize = spans.iter().map(Span::width).sum();
     let room = usize::from(model.size.0).saturating_sub(used);
@@ -280,6 +279,11 @@ fn table<'a, const N: usize>(
     let header = Row::new(columns.map(|(name, _)| name)).style(model.palette.muted());
     let widths = columns.map(|(_, width)| width);
     frame.render_widget(Table::new(rows, widths).header(header), area);
+}
+
+/// A text that may come from a recording, with its control characters escaped.
+fn safe(text: &str) -> String {
+    for_terminal(text).into_owned()
 }
 
 /// The first of the given paths, and the number of the others.

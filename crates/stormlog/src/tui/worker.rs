@@ -11,9 +11,7 @@ use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, IssueFilter, States, read_states_of, sidecar_of, store_decision,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
-use stormlog_analysis::{
-    Artifact, LoadOptions, Loaded, LoadedSession, artifacts_at, gather, read_rollups,
-};
+use stormlog_analysis::{LoadOptions, Loaded, gather, read_rollups};
 use stormlog_format::{SessionStatus, SessionSummary, Text};
 use stormlog_report::Story;
 
@@ -23,29 +21,18 @@ use super::message::{Fresh, Message};
 use super::outline::Outline;
 use crate::live::Pace;
 use crate::machine::{now_ns, on_this_machine, settle_statuses};
+use crate::progress::total_bytes;
 
 /// The shortest time between two progress messages, about the time between two frames of the
 /// screen.
 const REPORT_EVERY: Duration = Duration::from_millis(33);
 
-/// Sends requests to the worker's thread, which answers them one after the other.
-pub(crate) struct Worker {
-    requests: Sender<Effect>,
-}
-
-impl Worker {
-    pub(crate) fn start(replies: Sender<Message>) -> Self {
-        let (requests, inbox) = channel();
-        std::thread::spawn(move || Desk::new(replies).work(&inbox));
-        Self { requests }
-    }
-
-    /// Sends an effect (a description of work) to the worker; the worker's reply arrives as a
-    /// message.
-    pub(crate) fn request(&self, effect: Effect) {
-        // Sending cannot fail, because the worker's thread runs as long as the program.
-        let _ = self.requests.send(effect);
-    }
+/// Starts the worker's thread. The worker carries out the effects (descriptions of work) that are
+/// sent to it, one after the other; its replies arrive as messages.
+pub(crate) fn start(replies: Sender<Message>) -> Sender<Effect> {
+    let (requests, inbox) = channel();
+    std::thread::spawn(move || Desk::new(replies).work(&inbox));
+    requests
 }
 
 /// The state of the worker's thread: the opened paths and what was loaded and computed from them.
@@ -101,7 +88,7 @@ impl Desk {
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
-                // The other effects are handled by the thread of `Clerk` and by the main loop.
+                // The other effects are handled by the clerk and by the main loop.
                 _ => Ok(()),
             };
             if let Err(error) = done
@@ -206,14 +193,8 @@ impl Desk {
     }
 
     fn load(&mut self, store: &Store, sends_progress: bool) -> anyhow::Result<()> {
-        let mut artifacts = Vec::new();
-        for path in &self.paths {
-            artifacts.extend(artifacts_at(path)?);
-        }
-        let size = |path: &PathBuf| Artifact::at(path).map_or(0, |artifact| artifact.size_bytes());
-        let total: u64 = artifacts.iter().map(size).sum();
+        let total = total_bytes(self.paths.iter().map(PathBuf::as_path));
         let progress = Mutex::new((0_u64, Instant::now()));
-        let replies = Mutex::new(self.replies.clone());
         let advance = |read: u64| {
             let Ok(mut progress) = progress.lock() else {
                 return;
@@ -221,9 +202,7 @@ impl Desk {
             progress.0 += read;
             if sends_progress && progress.1.elapsed() >= REPORT_EVERY {
                 progress.1 = Instant::now();
-                if let Ok(replies) = replies.lock() {
-                    let _ = replies.send(Message::Progress(progress.0, total));
-                }
+                let _ = self.replies.send(Message::Progress(progress.0, total));
             }
         };
         let options = LoadOptions {
@@ -261,26 +240,9 @@ impl Desk {
         Ok((report, story))
     }
 
-    fn sessions_with(&self, ids: &[Text]) -> Vec<&LoadedSession> {
-        self.loaded
-            .iter()
-            .flat_map(|loaded| &loaded.sessions)
-            .filter(|session| ids.contains(&session.summary.session_id))
-            .collect()
-    }
-
     fn story(&self, report: &Report, index: usize) -> Story {
-        let Some(run) = report.runs.get(index) else {
-            return Story::default();
-        };
-        let ids: Vec<Text> = run
-            .sessions
-            .iter()
-            .map(|session| session.session_id.clone())
-            .collect();
-        let mut story = Story::of_run(&run.timeline, &self.sessions_with(&ids));
-        story.add_diagnosis(&run.diagnosis);
-        story
+        let run = report.runs.get(index);
+        run.map_or_else(Story::default, |run| Story::of_report(run, &self.loaded))
     }
 
     fn show_run(&mut self, index: usize) -> anyhow::Result<()> {
@@ -298,18 +260,13 @@ impl Desk {
     }
 
     fn compare(&self, path: &Path) -> anyhow::Result<()> {
-        let open = self.paths.first().map_or(Path::new("."), PathBuf::as_path);
-        let comparison = super::comparison::with(&self.loaded, open, path)?;
+        let comparison = super::comparison::with(&self.loaded, self.first_path(), path)?;
         self.reply(Message::Compared(Box::new(comparison)))
     }
 
     fn first_path(&self) -> &Path {
         let first = self.paths.first();
         first.map_or(Path::new("."), PathBuf::as_path)
-    }
-
-    fn sidecar(&self) -> PathBuf {
-        sidecar_of(self.first_path())
     }
 
     fn issues(&self) -> anyhow::Result<Vec<Issue>> {
@@ -335,9 +292,9 @@ impl Desk {
             at_ns: now_ns(),
             reason: None,
         };
-        store_decision(&self.sidecar(), &issues, issue, &decision)?;
+        let file = sidecar_of(self.first_path());
+        store_decision(&file, &issues, issue, &decision)?;
         self.reply(Message::Issues(self.issues()?))?;
-        let file = self.sidecar();
         self.reply(Message::Done(format!("saved in {}", file.display())))
     }
 

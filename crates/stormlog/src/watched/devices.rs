@@ -86,11 +86,7 @@ impl OutsideDevices {
         let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(recorder) = recorder.take() {
             last_words::tell_recorder(&recorder, ended);
-            recorder.stop(if ended.status.success() {
-                SessionStatus::Completed
-            } else {
-                SessionStatus::Interrupted
-            });
+            recorder.stop(ended.session_status());
         }
     }
 }

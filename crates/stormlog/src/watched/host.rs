@@ -8,15 +8,15 @@ use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::oom::Retention;
 use stormlog_capture::record::{Detail, Recorder, StartError};
 use stormlog_capture::store::{SinkConfig, Thinning};
-use stormlog_format::classify::{KERNEL_OOM_KILL, device_oom_reason};
+use stormlog_format::classify::device_oom_reason;
 use stormlog_format::{
-    DistributedIdentity, EventType, Map, SessionStatus, SinkNames, Value, metadata_keys,
-    part_folders, session_sources,
+    DistributedIdentity, EventType, Map, SinkNames, Value, part_folders, session_sources,
 };
 
 use super::inspect::Inspections;
 use super::{Ended, Exception, Plan, free_name};
 use crate::cli::{FlightRecorder, processes_with_bundles};
+use crate::last_words;
 use crate::recording::{Capture, MAX_EVENTS};
 
 /// How many of the last events are saved in the OOM bundle that is written when host memory runs
@@ -111,21 +111,11 @@ impl HostRecording {
                 ));
             }
         }
+        last_words::tell_recorder(&self.recorder, ended);
         let mut metadata = Map::new();
-        if ended.lost_to_the_kernel() {
-            let mut oom = Map::new();
-            oom.insert(metadata_keys::OOM_REASON, KERNEL_OOM_KILL);
-            self.recorder
-                .record(EventType::Error.as_str(), 0, &ended.describe(), oom);
-        }
         metadata.insert("end", Value::Map(ended.to_map()));
         metadata.insert("reached_python", Value::Bool(reached_python));
-        let status = if ended.status.success() {
-            SessionStatus::Completed
-        } else {
-            SessionStatus::Interrupted
-        };
-        self.recorder.stop_with(status, &metadata);
+        self.recorder.stop_with(ended.session_status(), &metadata);
         if let Some(problem) = self.recorder.storage_problem() {
             warn(&format!("the recording is incomplete: {problem}"));
         }

@@ -1,7 +1,7 @@
 //! The identity of a run: its id, its command, the directory and git commit in which it was
 //! started, and its launcher.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -85,36 +85,31 @@ pub(super) fn program(words: &[String]) -> String {
     let script = words
         .iter()
         .find(|word| Path::new(word).extension().is_some_and(|end| end == "py"));
+    let file_name = |path: &str| {
+        let name = Path::new(path).file_name();
+        name.map_or_else(|| path.into(), OsStr::to_string_lossy)
+            .into_owned()
+    };
     if let Some(script) = script {
-        let name = Path::new(script).file_name();
-        return name.map_or_else(
-            || script.clone(),
-            |name| name.to_string_lossy().into_owned(),
-        );
+        return file_name(script);
     }
     let module = words.iter().position(|word| word == "-m");
     if let Some(module) = module.and_then(|index| words.get(index + 1)) {
         return module.clone();
     }
     let first = words.first().map(String::as_str).unwrap_or_default();
-    let name = Path::new(first).file_name();
-    let name = name.map_or_else(
-        || first.to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    );
-    redacted_words(&[name])
+    redacted_words(&[file_name(first)])
 }
 
-fn launcher(words: &[String]) -> Option<String> {
-    let names = words.iter().take(4).filter_map(|word| {
+fn launcher(words: &[String]) -> Option<&'static str> {
+    let mut names = words.iter().take(4).filter_map(|word| {
         let name = Path::new(word).file_name()?.to_str()?;
         let name = name
             .strip_prefix("torch.distributed.")
             .map_or(name, |_| "torchrun");
-        LAUNCHERS.contains(&name).then(|| name.to_owned())
+        LAUNCHERS.into_iter().find(|known| *known == name)
     });
-    let from_command = { names }.next();
-    from_command.or_else(|| {
+    names.next().or_else(|| {
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let started_by = [
             ("SLURM_STEP_ID", "srun"),
@@ -122,8 +117,8 @@ fn launcher(words: &[String]) -> Option<String> {
             ("PMIX_RANK", "mpirun"),
             ("TORCHELASTIC_RUN_ID", "torchrun"),
         ];
-        let found = started_by.iter().find(|(name, _)| is_set(name));
-        found.map(|(_, launcher)| (*launcher).to_owned())
+        let found = started_by.into_iter().find(|(name, _)| is_set(name));
+        found.map(|(_, launcher)| launcher)
     })
 }
 
@@ -191,10 +186,7 @@ mod tests {
         for (line, name) in cases {
             assert_eq!(program(&words(line)), name);
         }
-        assert_eq!(
-            launcher(&words("torchrun train.py")).as_deref(),
-            Some("torchrun")
-        );
+        assert_eq!(launcher(&words("torchrun train.py")), Some("torchrun"));
     }
 
     #[test]

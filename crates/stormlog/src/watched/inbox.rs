@@ -57,9 +57,8 @@ impl Inbox {
         let run = run_id.get(..8).unwrap_or(run_id);
         let directory = root.join(format!("{PREFIX}{run}-{rank}-{}", std::process::id()));
         own_directory(&directory)?;
-        let owner =
-            own_identity().map(|owner| Writer::new(Layout::Compact).to_string(&value_of(&owner)));
-        if let Some(owner) = owner {
+        if let Some(owner) = own_identity() {
+            let owner = Writer::new(Layout::Compact).to_string(&value_of(&owner));
             fs::write(directory.join(OWNER), owner)
                 .with_context(|| format!("cannot write to '{}'", directory.display()))?;
         }
@@ -77,32 +76,31 @@ impl Inbox {
 
     /// The exceptions that ended processes of the run, the earliest first.
     pub(super) fn exceptions(&self) -> Vec<Exception> {
-        let names = names(&self.directory).into_iter();
-        let reports = names.filter(|name| name.starts_with("exception-") && !name.contains('.'));
-        let mut found: Vec<Exception> = reports
-            .filter_map(|name| Exception::parse(&read(&self.directory.join(name))?))
-            .collect();
-        found.sort_by_key(|exception| exception.time_ns);
-        found
+        let found = reports(&self.directory, "exception-").into_iter();
+        found.map(|(_, exception)| exception).collect()
     }
 }
 
 /// The host out-of-memory errors that processes caught, with the files that report them. Errors
 /// that ended their process are left out, because they are returned by [`Inbox::exceptions`].
 pub(super) fn survived(inbox: &Path) -> Vec<(PathBuf, Exception)> {
-    let found = names(inbox).into_iter();
-    let found = found.filter(|name| name.starts_with("survived-") && !name.contains('.'));
-    let found = found.filter_map(|name| {
-        let path = inbox.join(name);
-        let error = Exception::parse(&read(&path)?)?;
-        let end = inbox.join(format!("exception-{}", error.pid));
-        let end = read(&end).and_then(|report| Exception::parse(&report));
-        let is_end =
-            end.is_some_and(|end| (&end.class, &end.message) == (&error.class, &error.message));
-        (!is_end).then_some((path, error))
+    let mut found = reports(inbox, "survived-");
+    found.retain(|(_, error)| {
+        let end = Exception::read(&inbox.join(format!("exception-{}", error.pid)));
+        end.is_none_or(|end| (&end.class, &end.message) != (&error.class, &error.message))
     });
-    let mut found: Vec<_> = found.collect();
-    found.sort_by_key(|(_, error)| error.time_ns);
+    found
+}
+
+/// The complete reports about exceptions whose names have this prefix, the earliest first.
+fn reports(inbox: &Path, prefix: &str) -> Vec<(PathBuf, Exception)> {
+    let names = names(inbox).into_iter();
+    let names = names.filter(|name| name.starts_with(prefix) && !name.contains('.'));
+    let mut found: Vec<_> = names
+        .map(|name| inbox.join(name))
+        .filter_map(|path| Some((path.clone(), Exception::read(&path)?)))
+        .collect();
+    found.sort_by_key(|(_, exception)| exception.time_ns);
     found
 }
 
@@ -210,6 +208,10 @@ impl Frame {
 }
 
 impl Exception {
+    fn read(report: &Path) -> Option<Self> {
+        Self::parse(&read(report)?)
+    }
+
     fn parse(report: &str) -> Option<Self> {
         let mut found = Self::default();
         // A report that is longer than what is read of it ends within a line.

@@ -284,17 +284,14 @@ impl Work {
 
     /// Withdraws requests that were not answered in time, or whose process has ended.
     fn drop_late(&mut self) {
-        let inbox = self.inbox.clone();
-        let latest = std::mem::take(&mut self.latest);
-        self.open.retain(|request| {
-            let lives = latest.iter().any(|(pid, _)| *pid == request.pid);
-            let is_late = request.since.elapsed() > PATIENCE || !lives;
-            if is_late {
-                let _ = fs::remove_file(inbox.join(format!("inspect-{}", request.pid)));
+        for request in std::mem::take(&mut self.open) {
+            let lives = self.level(request.pid).is_some();
+            if request.since.elapsed() > PATIENCE || !lives {
+                let _ = fs::remove_file(self.request(request.pid));
+            } else {
+                self.open.push(request);
             }
-            !is_late
-        });
-        self.latest = latest;
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use crate::tui::model::Model;
 use crate::tui::plot::PlotView;
 
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
-    let tracks = shown_tracks(model);
-    let Some((index, whole)) = tracks.get(model.plot.track).or(tracks.first()).copied() else {
+    let Some((index, whole)) = chosen_track(model) else {
         return Vec::new();
     };
+    let tracks = shown_tracks(model).len();
     let plot = &mut model.plot;
     match action {
         Action::ZoomIn => plot.zoom(whole, 0.5),
@@ -25,7 +25,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::CursorLeft => plot.move_cursor(whole, -1),
         Action::CursorRight => plot.move_cursor(whole, 1),
         Action::NextRank => {
-            plot.track = (plot.track + 1) % tracks.len();
+            plot.track = (plot.track + 1) % tracks;
             plot.part = None;
             plot.cursor_ns = None;
         }
@@ -82,7 +82,7 @@ fn save_plot(model: &mut Model, format: PlotFormat) -> Vec<Effect> {
 /// Sets the cursor of the plot; `share` is its place in the shown time range, from 0 (start) to 1
 /// (end).
 pub(super) fn point(model: &mut Model, share: f64) {
-    if let Some(whole) = whole_of_shown(model) {
+    if let Some((_, whole)) = chosen_track(model) {
         let at = model.plot.at_share(whole, share);
         model.plot.put_cursor(whole, at);
     }
@@ -91,7 +91,7 @@ pub(super) fn point(model: &mut Model, share: f64) {
 /// Zooms the plot in or out; the time at `share`, from 0 (start) to 1 (end) of the shown time
 /// range, keeps its place.
 pub(super) fn zoom_at(model: &mut Model, share: f64, factor: f64) {
-    if let Some(whole) = whole_of_shown(model) {
+    if let Some((_, whole)) = chosen_track(model) {
         model.plot.zoom_at(whole, share, factor);
     }
 }
@@ -117,8 +117,9 @@ pub(super) fn show(model: &mut Model, rank: Option<i64>, at_ns: Option<i64>) {
     model.plot = plot;
 }
 
-fn whole_of_shown(model: &Model) -> Option<(i64, i64)> {
+/// The index of the plotted track, with the time range of its samples.
+pub(crate) fn chosen_track(model: &Model) -> Option<(usize, (i64, i64))> {
     let tracks = shown_tracks(model);
     let chosen = tracks.get(model.plot.track).or(tracks.first());
-    chosen.map(|(_, whole)| *whole)
+    chosen.copied()
 }

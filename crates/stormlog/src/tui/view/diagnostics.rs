@@ -11,7 +11,7 @@ use stormlog_report::analyze::cause_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, held_lines, time};
 
-use super::{Hit, below_header, first_line, framed, inside, line_at, nothing_yet, table};
+use super::{Hit, below_header, first_line, framed, inside, line_at, nothing_yet, safe, table};
 use crate::cli::RankFilter;
 use crate::tui::model::{Comparison, Model, Pane};
 use crate::tui::run::{OpenedRun, RankLine};
@@ -21,14 +21,13 @@ use crate::tui::run::{OpenedRun, RankLine};
 const MOST_STACKS: usize = 3;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let Some(run) = &model.run else {
+    let (Some(run), Some(shown)) = (&model.run, model.shown_run()) else {
         let inner = framed(model, frame, area, "Diagnostics");
-        frame.render_widget(Paragraph::new(nothing_yet(model)), inner);
-        return;
-    };
-    let Some(shown) = run.shown() else {
-        let inner = framed(model, frame, area, "Diagnostics");
-        frame.render_widget(Paragraph::new("no sessions"), inner);
+        let text = match model.run {
+            None => nothing_yet(model),
+            Some(_) => "no sessions",
+        };
+        frame.render_widget(Paragraph::new(text), inner);
         return;
     };
     let [upper, lower] = halves(area);
@@ -60,7 +59,7 @@ fn halves(area: Rect) -> [Rect; 2] {
 /// The line of the table of ranks or of the pane below it at a position of the mouse; `None`
 /// elsewhere.
 pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
-    model.run.as_ref().and_then(OpenedRun::shown)?;
+    model.shown_run()?;
     let [upper, lower] = halves(area);
     let list = below_header(inside(upper));
     let count = model.shown_ranks().len();
@@ -127,7 +126,7 @@ fn rank_row(model: &Model, line: &RankLine, is_wide: bool) -> Row<'static> {
         (severity.as_str(), kind.as_str())
     });
     let host = if is_wide {
-        for_terminal(&one.host).into_owned()
+        safe(&one.host)
     } else {
         String::new()
     };
@@ -149,13 +148,9 @@ fn findings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let [left, right] = sides(area);
     let inner = framed(model, frame, left, &format!("Findings ({})", all.len()));
     if all.is_empty() {
-        let headline = model
-            .run
-            .as_ref()
-            .and_then(|run| run.shown())
-            .map_or_else(String::new, |run| run.diagnosis.headline());
+        let headline = model.shown_run().map(|run| run.diagnosis.headline());
         let headline = match model.ranks {
-            RankFilter::All => for_terminal(&headline).into_owned(),
+            RankFilter::All => safe(&headline.unwrap_or_default()),
             RankFilter::Some(_) => "no findings for these ranks".to_owned(),
         };
         frame.render_widget(Paragraph::new(headline).wrap(Wrap { trim: true }), inner);
@@ -200,7 +195,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let chosen = model.cursor().min(lines.len() - 1);
     let rows = lines.iter().map(|line| {
         Row::new([
-            for_terminal(&line.path).into_owned(),
+            safe(&line.path),
             line.count.to_string(),
             line.ranks.len().to_string(),
             human_duration(line.total_ns),
@@ -221,19 +216,13 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 
 fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
     let style = model.palette.severity(finding.severity.as_str());
-    let mut lines = vec![Line::styled(
-        for_terminal(&finding.explanation).into_owned(),
-        style,
-    )];
-    for line in cause_lines(finding) {
-        lines.push(Line::from(for_terminal(&line).into_owned()));
+    let mut lines = vec![Line::styled(safe(&finding.explanation), style)];
+    let mut texts = cause_lines(finding);
+    if let Some((run, rank)) = model.shown_run().zip(finding.rank) {
+        let device = finding.device_id;
+        texts.extend(held_lines(&run.timeline, rank, device, MOST_STACKS));
     }
-    let run = model.run.as_ref().and_then(|run| run.shown());
-    if let Some((run, rank)) = run.zip(finding.rank) {
-        for line in held_lines(&run.timeline, rank, finding.device_id, MOST_STACKS) {
-            lines.push(Line::from(for_terminal(&line).into_owned()));
-        }
-    }
+    lines.extend(texts.iter().map(|text| Line::from(safe(text))));
     if let Some(onset) = finding.onset_ns {
         lines.push(Line::from(format!("since {}", time::moment(onset))));
     }
@@ -244,10 +233,7 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
         "confidence {:.0} %",
         finding.confidence * 100.0
     )));
-    lines.push(Line::styled(
-        for_terminal(&finding.advice).into_owned(),
-        model.palette.good(),
-    ));
+    lines.push(Line::styled(safe(&finding.advice), model.palette.good()));
     for (name, value) in &finding.evidence {
         let text = format!("{name} {}", number(name, *value));
         lines.push(Line::styled(text, model.palette.muted()));

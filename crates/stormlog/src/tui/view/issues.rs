@@ -6,10 +6,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Wrap};
 use stormlog_analysis::issue::Issue;
 use stormlog_format::{Text, counted};
-use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{below_header, framed, inside, line_at, nothing_yet, table};
+use super::{below_header, framed, inside, line_at, nothing_yet, safe, table};
 use crate::tui::model::Model;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -41,7 +40,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             issue.state.to_owned(),
             issue.severity.to_str_lossy().into_owned(),
             issue.hit_count().to_string(),
-            for_terminal(&issue.title.to_str_lossy()).into_owned(),
+            safe(&issue.title.to_str_lossy()),
         ]);
         row.style(model.palette.severity(&issue.severity.to_str_lossy()))
     });
@@ -63,7 +62,7 @@ pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<u
 }
 
 fn detail(model: &Model, issue: &Issue) -> Vec<Line<'static>> {
-    let safe = |text: &Text| for_terminal(&text.to_str_lossy()).into_owned();
+    let safe = |text: &Text| safe(&text.to_str_lossy());
     let mut lines = vec![
         Line::styled(safe(&issue.title), model.palette.heading()),
         Line::styled(

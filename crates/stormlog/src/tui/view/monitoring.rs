@@ -9,11 +9,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use stormlog_format::{counted, human_duration};
+use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Measure, bytes};
 
-use super::timeline::Timeline;
-use super::{first_line, framed, inside};
+use super::timeline::{Timeline, columns_in};
+use super::{first_line, framed, inside, safe};
 use crate::tui::model::{Model, Tab};
 use crate::tui::monitor::{Lane, lane_name, percent, share_of};
 use crate::tui::points::columns;
@@ -41,10 +41,8 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 
 fn hint(model: &Model) -> Vec<Line<'static>> {
     if let Some(failure) = &model.monitor.failure {
-        return vec![Line::styled(
-            for_terminal(failure).into_owned(),
-            model.palette.severity("critical"),
-        )];
+        let style = model.palette.severity("critical");
+        return vec![Line::styled(safe(failure), style)];
     }
     if model.monitor.what.is_some() {
         return vec![Line::from("waiting for the first sample")];
@@ -139,18 +137,10 @@ fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
         return;
     };
     let span = (*from, *to);
-    let curves = |count: usize| {
-        let columns = columns(lane.points.iter().copied(), span, count);
-        vec![(model.palette.pen(Measure::Used), columns)]
-    };
+    let columns = columns(lane.points.iter().copied(), span, columns_in(area));
     let limits = model.monitor.limits;
     let levels = [(limits.warning, "warning"), (limits.critical, "critical")];
     Timeline {
-        curves: &curves,
-        span,
-        start_ns: span.0,
-        cursor_ns: None,
-        marks: Vec::new(),
         levels: lane.total.map_or_else(Vec::new, |total| {
             let level = |(share, severity): (f64, &str)| {
                 (
@@ -161,7 +151,7 @@ fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
             levels.map(level).into()
         }),
         limit: lane.total,
-        palette: model.palette,
+        ..Timeline::of_used(columns, span, model.palette)
     }
     .draw(frame, area);
 }
@@ -179,12 +169,7 @@ fn numbers(model: &Model, rank: i64, device: i64, lane: &Lane) -> Line<'static> 
     ];
     if let Some(total) = lane.total.filter(|total| *total > 0) {
         let share = percent(used, total);
-        let limits = model.monitor.limits;
-        let style = match share {
-            share if share >= limits.critical => model.palette.severity("critical"),
-            share if share >= limits.warning => model.palette.severity("warning"),
-            _ => model.palette.good(),
-        };
+        let style = model.palette.level(model.monitor.limits.level(share));
         spans.push(Span::styled(format!("  {share:.1} %"), style));
         spans.push(Span::raw(format!(" of {}", bytes::human(total))));
     }
@@ -225,10 +210,8 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let inner = framed(model, frame, area, "Collector");
     let mut lines = Vec::new();
     if let Some(failure) = &monitor.failure {
-        lines.push(Line::styled(
-            for_terminal(failure).into_owned(),
-            model.palette.severity("critical"),
-        ));
+        let style = model.palette.severity("critical");
+        lines.push(Line::styled(safe(failure), style));
     } else {
         lines.extend(collectors(model));
     }

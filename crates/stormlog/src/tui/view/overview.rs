@@ -10,8 +10,8 @@ use stormlog_report::analyze::note_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{LedgerLines, Measure, bytes, ledger_lines, time};
 
-use super::timeline::Timeline;
-use super::{below_header, first_path, framed, inside, line_at, nothing_yet, recent};
+use super::timeline::{Timeline, columns_in};
+use super::{below_header, first_path, framed, inside, line_at, nothing_yet, recent, safe};
 use crate::tui::model::Model;
 use crate::tui::outline::Outline;
 use crate::tui::points::columns;
@@ -45,7 +45,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 
 /// The list of what uses the memory of a device, for the device with the most memory in use.
 fn ledger_of(model: &Model) -> Option<LedgerLines> {
-    let run = model.run.as_ref()?.shown()?;
+    let run = model.shown_run()?;
     ledger_lines(&run.timeline, 1).into_iter().next()
 }
 
@@ -59,15 +59,12 @@ fn users(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: &LedgerLines)
         .map(|line| {
             Line::from(vec![
                 Span::styled(format!("{:>9}  ", line.size), model.palette.muted()),
-                Span::raw(for_terminal(&line.name).into_owned()),
+                Span::raw(safe(&line.name)),
             ])
         })
         .collect();
     if let Some(unknown) = &ledger.unknown {
-        lines.push(Line::styled(
-            for_terminal(unknown).into_owned(),
-            model.palette.muted(),
-        ));
+        lines.push(Line::styled(safe(unknown), model.palette.muted()));
     }
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), inner);
 }
@@ -84,7 +81,7 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let fact = |name: &str, value: String| {
         Line::from(vec![
             Span::styled(format!("{name:<9}"), model.palette.muted()),
-            Span::raw(for_terminal(&value).into_owned()),
+            Span::raw(safe(&value)),
         ])
     };
     let mut lines = vec![fact("host", model.machine.host.clone())];
@@ -153,7 +150,7 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&Led
     };
     let inner = framed(model, frame, area, &title);
     let mut lines = Vec::new();
-    match model.run.as_ref().and_then(|run| run.shown()) {
+    match model.shown_run() {
         None => match &model.outline {
             Some(outline) => lines.extend(from_rollups(model, outline)),
             None => lines.push(Line::from(nothing_yet(model))),
@@ -163,12 +160,8 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&Led
             let severity = findings
                 .first()
                 .map_or("fine", |finding| finding.severity.as_str());
-            let style = match severity {
-                "fine" => model.palette.good(),
-                severity => model.palette.severity(severity),
-            };
-            let headline = run.diagnosis.headline();
-            lines.push(Line::styled(for_terminal(&headline).into_owned(), style));
+            let style = model.palette.level(severity);
+            lines.push(Line::styled(safe(&run.diagnosis.headline()), style));
             for finding in findings.iter().skip(1).take(3) {
                 let style = model.palette.severity(finding.severity.as_str());
                 lines.push(Line::styled(
@@ -177,11 +170,10 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&Led
                 ));
             }
             for line in note_lines(&run.diagnosis) {
-                lines.push(Line::from(for_terminal(&line).into_owned()));
+                lines.push(Line::from(safe(&line)));
             }
             if let Some(ledger) = ledger {
-                let line = ledger.sentence();
-                lines.push(Line::from(for_terminal(&line).into_owned()));
+                lines.push(Line::from(safe(&ledger.sentence())));
             }
             if !run.missing_ranks.is_empty() {
                 let ranks = counted(run.missing_ranks.len(), "rank");
@@ -204,10 +196,6 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return outline(model, frame, area);
     };
     let several = run.story.tracks().len();
-    let curves = |count: usize| {
-        let columns = track.columns(Measure::Used, span, count);
-        vec![(model.palette.pen(Measure::Used), columns)]
-    };
     let of = run.ranks.iter().find(|line| line.rank == track.rank);
     let peak = of
         .and_then(|line| line.coverage.as_ref()?.peaks.used)
@@ -224,15 +212,10 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         track.rank
     );
     let inner = framed(model, frame, area, &title);
+    let columns = track.columns(Measure::Used, span, columns_in(inner));
     Timeline {
-        curves: &curves,
-        span,
-        start_ns: span.0,
-        cursor_ns: None,
-        marks: Vec::new(),
-        levels: Vec::new(),
         limit,
-        palette: model.palette,
+        ..Timeline::of_used(columns, span, model.palette)
     }
     .draw(frame, inner);
 }
@@ -249,21 +232,8 @@ fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let title = "Device memory, maximum per interval (from rollups)";
     let inner = framed(model, frame, area, title);
     let span = (start_ns, outline.end_ns.max(start_ns));
-    let curves = |count: usize| {
-        let columns = columns(outline.curve.iter().copied(), span, count);
-        vec![(model.palette.pen(Measure::Used), columns)]
-    };
-    Timeline {
-        curves: &curves,
-        span,
-        start_ns,
-        cursor_ns: None,
-        marks: Vec::new(),
-        levels: Vec::new(),
-        limit: None,
-        palette: model.palette,
-    }
-    .draw(frame, inner);
+    let columns = columns(outline.curve.iter().copied(), span, columns_in(inner));
+    Timeline::of_used(columns, span, model.palette).draw(frame, inner);
 }
 
 /// The peaks and alerts from the rollups as text, which is shown until there is a verdict.

@@ -4,10 +4,9 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::widgets::{Paragraph, Row, Wrap};
 use stormlog_format::human_duration;
-use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{first_path, framed, table};
+use super::{first_path, framed, safe, table};
 use crate::tui::model::Model;
 use crate::tui::recent::{FOLDER, Recent};
 
@@ -42,7 +41,7 @@ fn row(run: &Recent) -> Row<'static> {
     let start = run.started_ns.map(time::moment);
     let start = start.map(|text| text.chars().take(19).collect());
     Row::new([
-        for_terminal(&first_path(&run.paths)).into_owned(),
+        safe(&first_path(&run.paths)),
         start.unwrap_or_else(unknown),
         run.lasted_ns.map(human_duration).unwrap_or_default(),
         run.status.to_owned(),

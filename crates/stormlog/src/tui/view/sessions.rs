@@ -8,7 +8,7 @@ use stormlog_format::{Text, human_duration};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{below_header, framed, inside, line_at, nothing_yet, table};
+use super::{below_header, framed, inside, line_at, nothing_yet, safe, table};
 use crate::tui::model::Model;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -30,7 +30,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return;
     }
     let is_wide = inner.width >= 100;
-    let safe = |text: &Text| for_terminal(&text.to_str_lossy()).into_owned();
+    let safe = |text: &Text| safe(&text.to_str_lossy());
     let lines = rows.iter().map(|row| {
         let summary = &row.summary;
         let length = summary

@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke};
 use stormlog_format::{human_duration, whole};
-use stormlog_report::bytes;
+use stormlog_report::{Measure, bytes};
 
 use super::ticks;
 use crate::tui::palette::{Palette, Pen};
@@ -24,9 +24,10 @@ const JOINED: f64 = 12.0;
 const NEAR: i64 = 4;
 
 /// A plot of memory over time, with all curves, marks and limits that are drawn in it.
-pub(super) struct Timeline<'a> {
-    /// Computes the curves for a given number of columns; the last curve is drawn on top.
-    pub(super) curves: &'a dyn Fn(usize) -> Vec<(Pen, Columns)>,
+pub(super) struct Timeline {
+    /// The curves, each with one entry for each of the columns that [`columns_in`] counts; the last
+    /// curve is drawn on top.
+    pub(super) curves: Vec<(Pen, Columns)>,
     pub(super) span: (i64, i64),
     /// The time that the axis labels as zero.
     pub(super) start_ns: i64,
@@ -49,14 +50,31 @@ pub(super) fn dots(area: Rect) -> Rect {
     plot
 }
 
-impl Timeline<'_> {
+/// The number of columns of dots in a plot that is drawn in this area.
+pub(super) fn columns_in(area: Rect) -> usize {
+    usize::from(dots(area).width) * 2
+}
+
+impl Timeline {
+    /// A plot of one curve, the used memory, without marks and limits. The time axis begins at zero.
+    pub(super) fn of_used(columns: Columns, span: (i64, i64), palette: Palette) -> Self {
+        Self {
+            curves: vec![(palette.pen(Measure::Used), columns)],
+            span,
+            start_ns: span.0,
+            cursor_ns: None,
+            marks: Vec::new(),
+            levels: Vec::new(),
+            limit: None,
+            palette,
+        }
+    }
+
     pub(super) fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
         let plot = dots(area);
-        let count = usize::from(plot.width) * 2;
-        let curves = (self.curves)(count);
-        let values = curves
-            .iter()
-            .flat_map(|(_, columns)| columns.iter().flatten());
+        let count = columns_in(area);
+        let curves = self.curves.iter();
+        let values = curves.flat_map(|(_, columns)| columns.iter().flatten());
         let peak = values.map(|(_, high)| *high).max().unwrap_or(0).max(1);
         let limit = self
             .limit
@@ -85,7 +103,7 @@ impl Timeline<'_> {
                     context.draw(&Stroke::new(at, 0.0, at, height, *colour));
                 }
                 context.layer();
-                for (pen, columns) in &curves {
+                for (pen, columns) in &self.curves {
                     curve(context, *pen, columns);
                 }
                 if let Some(cursor) = self.cursor_ns {

@@ -11,20 +11,18 @@ use stormlog_format::human_duration;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{DrawnTrack, Mark, Measure, UNKNOWN, bytes, time};
 
-use super::timeline::{Timeline, dots};
-use super::{framed, inside, nothing_yet};
+use super::timeline::{Timeline, columns_in, dots};
+use super::{framed, inside, nothing_yet, safe};
 use stormlog_analysis::detect::Severity;
 
 use crate::tui::model::Model;
 use crate::tui::run::OpenedRun;
-use crate::tui::update::shown_tracks;
+use crate::tui::update::{chosen_track, shown_tracks};
 
 const MEASURES: [Measure; 3] = [Measure::Used, Measure::Reserved, Measure::Allocated];
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let tracks = shown_tracks(model);
-    let chosen = tracks.get(model.plot.track).or(tracks.first());
-    let (Some(run), Some((index, whole))) = (&model.run, chosen) else {
+    let (Some(run), Some((index, whole))) = (&model.run, chosen_track(model)) else {
         let inner = framed(model, frame, area, "Timeline");
         let text = if model.run.is_some() {
             "no samples for the selected ranks: press f to select ranks"
@@ -34,7 +32,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         frame.render_widget(Paragraph::new(text), inner);
         return;
     };
-    let track = &run.story.tracks()[*index];
+    let track = &run.story.tracks()[index];
     let limit = track
         .limit()
         .map_or_else(String::new, |limit| format!(" of {}", bytes::human(limit)));
@@ -42,26 +40,25 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         "rank {rank} device {device}{limit} (r: next of {tracks} tracks; f: choose ranks, now {ranks})",
         rank = track.rank,
         device = track.device_id,
-        tracks = tracks.len(),
+        tracks = shown_tracks(model).len(),
         ranks = for_terminal(&model.ranks_text)
     );
     let inner = framed(model, frame, area, &title);
     let [legend, plot, readout] = rows(inner);
     frame.render_widget(Paragraph::new(keys(model)), legend);
-    let span = model.plot.shown(*whole);
+    let span = model.plot.shown(whole);
     let marks = run
         .marks
         .iter()
         .filter(|mark| mark.rank.is_none_or(|rank| rank == track.rank))
         .filter(|mark| (span.0..=span.1).contains(&mark.time_ns));
-    let curves = |count: usize| {
-        let columns = |measure| track.columns(measure, span, count);
-        MEASURES
-            .map(|measure| (model.palette.pen(measure), columns(measure)))
-            .into()
+    let count = columns_in(plot);
+    let curve = |measure| {
+        let columns = track.columns(measure, span, count);
+        (model.palette.pen(measure), columns)
     };
     Timeline {
-        curves: &curves,
+        curves: MEASURES.map(curve).into(),
         span,
         start_ns: whole.0,
         cursor_ns: model.plot.cursor_ns,
@@ -88,9 +85,7 @@ fn rows(inner: Rect) -> [Rect; 3] {
 
 /// The part of the plot in which curves are drawn, if there is a plot.
 pub(super) fn dots_area(model: &Model, area: Rect) -> Option<Rect> {
-    if shown_tracks(model).is_empty() {
-        return None;
-    }
+    chosen_track(model)?;
     let [_, plot, _] = rows(inside(area));
     Some(dots(plot))
 }
@@ -104,7 +99,7 @@ fn keys(model: &Model) -> Line<'static> {
     for measure in MEASURES {
         let pen = model.palette.pen(measure);
         let style = Style::new().fg(pen.colour);
-        let text = format!("{} {}  ", pen.sample(), measure.name());
+        let text = format!("{} {}  ", pen.sample(), measure.as_str());
         spans.push(Span::styled(text, style));
     }
     Line::from(spans)
@@ -137,7 +132,7 @@ fn values(
         } else {
             bytes::human(value)
         };
-        let name = measure.name().trim_start_matches("device ");
+        let name = measure.as_str().trim_start_matches("device ");
         let _ = write!(text, " {name} {shown}");
     }
     let exact = track.values(Measure::Used)[index];
@@ -153,7 +148,7 @@ fn values(
     if let Some(mark) = mark_near(run, track.rank, at, span) {
         let style = Style::new().fg(mark_colour(model, mark.severity));
         let label = mark.detail.as_deref().unwrap_or(&mark.label);
-        labels.push(Span::styled(for_terminal(label).into_owned(), style));
+        labels.push(Span::styled(safe(label), style));
     }
     vec![
         Line::from(text),
