@@ -19,7 +19,7 @@ mod wording;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ use stormlog_format::{
 
 use crate::collect::Collector;
 use crate::memory::is_short;
+use crate::mutex::lock;
 use crate::store::{BackgroundSink, Diagnostics, SinkConfig, SinkStatus};
 use channel::Channel;
 use clock::{now_ns, seconds};
@@ -619,8 +620,4 @@ impl Recorder {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,11 +13,12 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::caller;
 use super::holdings::{self, Block, Key, Kind};
 use super::questions::DESK;
+use crate::mutex::lock;
 
 const DRIVER_API: u32 = 1;
 /// CUPTI gives each function of the driver a number. Only numbers below this one are searched for
@@ -118,10 +119,6 @@ struct Handle(Subscriber);
 // SAFETY: a handle of CUPTI is an address that any thread may pass back to CUPTI.
 unsafe impl Send for Handle {}
 
-fn subscriber() -> std::sync::MutexGuard<'static, Option<Handle>> {
-    SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Subscribes to CUPTI's callbacks for allocations, or returns the reason why it cannot.
 pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
     // CUPTI ends a process that has no CUDA driver, so CUPTI is loaded only when the driver is
@@ -144,7 +141,7 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
     {
         return Err("this version of CUPTI does not report the driver's allocations".to_owned());
     }
-    let mut held = subscriber();
+    let mut held = lock(&SUBSCRIBER);
     let mut handle = std::ptr::null_mut();
     // SAFETY: CUPTI's `subscribe` has this type; `on_call` stays loaded as long as the process
     // lives, because Python unloads no extension module.
@@ -166,7 +163,7 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
 
 /// Ends the subscription to CUPTI, so that another profiler may subscribe.
 pub(super) fn unsubscribe() {
-    let handle = subscriber().take();
+    let handle = lock(&SUBSCRIBER).take();
     if let Some((library, handle)) = LIBRARY.get().zip(handle) {
         // SAFETY: the handle belongs to the current subscription; it is removed from `SUBSCRIBER`
         // and not used again.

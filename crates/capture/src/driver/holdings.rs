@@ -2,7 +2,9 @@
 //! asked for it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+
+use crate::mutex::lock;
 
 /// The largest number of driver allocations that are followed at a time; the entries for them take
 /// about 8 MiB. Further allocations are only counted.
@@ -138,7 +140,7 @@ static ALL: LazyLock<Mutex<Holdings>> = LazyLock::new(Mutex::default);
 
 /// Locks and returns the driver's allocations of this process.
 pub(super) fn all() -> MutexGuard<'static, Holdings> {
-    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ALL)
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@
 //! moment, during which its stack frames do not change. When threads have waited too long in total
 //! for their lines of Python, no more questions are asked for a while.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Site;
+use crate::mutex::lock;
 
 /// The longest time that an allocating thread waits for its line of Python, which a thread of the
 /// recorder looks up.
@@ -73,14 +74,10 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, DeskState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The line of Python that a thread executes, if the answer comes in time.
     pub(super) fn ask(&self, thread: u64) -> Option<Site> {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.period.is_none_or(|begun| now - begun >= PERIOD) {
             (state.period, state.spent, state.unanswered) = (Some(now), Duration::ZERO, 0);
         }
@@ -111,7 +108,7 @@ impl Desk {
     /// Waits until an allocating thread asks which line of Python it executes, and returns the
     /// question; `None` when none asks within `patience`.
     pub(super) fn next(&self, patience: Duration) -> Option<Question> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.is_staffed = true;
         let waits = |state: &mut DeskState| state.open.is_none() || state.answer.is_some();
         let waited = self.asked.wait_timeout_while(state, patience, waits);
@@ -121,7 +118,7 @@ impl Desk {
 
     /// Passes the line of Python to the waiting thread, unless that thread no longer waits.
     pub(super) fn answer(&self, question: Question, site: Option<Site>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.open == Some(question) {
             state.answer = Some(Answer(site));
             self.answered.notify_all();
@@ -146,7 +143,7 @@ mod tests {
     #[test]
     fn no_question_is_asked_before_a_thread_listens() {
         assert_eq!(Desk::new().ask(1), None);
-        assert_eq!(Desk::new().lock().last, 0);
+        assert_eq!(lock(&Desk::new().state).last, 0);
     }
 
     #[test]
@@ -192,6 +189,6 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(desk.ask(7), None);
         }
-        assert!(desk.lock().last <= u64::from(MOST_UNANSWERED));
+        assert!(lock(&desk.state).last <= u64::from(MOST_UNANSWERED));
     }
 }

@@ -23,6 +23,7 @@ use rustix::fs::{Mode, OFlags};
 use super::fork::Holder;
 use super::owner::OwnerFile;
 use crate::kept_file::KeptFile;
+use crate::mutex::lock;
 
 /// The directories of sinks that this process has locked. A directory is identified by its device
 /// and inode.
@@ -56,13 +57,6 @@ struct DirectoryLock {
     /// On a file system without locks, the file that names this process as the owner of the
     /// directory; `None` elsewhere.
     owner_file: Option<OwnerFile>,
-}
-
-impl DirectoryLock {
-    fn holder(&self) -> MutexGuard<'_, Option<Weak<dyn Holder>>> {
-        let holder = self.holder.lock();
-        holder.unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
 }
 
 impl Drop for DirectoryLock {
@@ -126,7 +120,7 @@ impl Claim {
     /// Sets the object that ends the session when a later sink of this process claims the
     /// directory.
     pub(crate) fn set_holder(&self, holder: Weak<dyn Holder>) {
-        *self.lock.holder() = Some(holder);
+        *lock(&self.lock.holder) = Some(holder);
     }
 
     /// Locks the directory again if the program closed the directory's descriptor, because closing
@@ -196,8 +190,7 @@ impl SegmentsLock {
     /// Locks the mutex. The call waits while another sink of this process replaces segments of the
     /// directory.
     pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
-        let segments = self.0.segments.lock();
-        segments.unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.0.segments)
     }
 }
 
@@ -255,7 +248,7 @@ fn end_earlier_sink(directory: &Path) {
         .iter()
         .find(|held| held.pid == pid && (held.device, held.inode) == (device, inode))
         .and_then(|held| held.lock.upgrade())
-        .and_then(|lock| lock.holder().as_ref()?.upgrade());
+        .and_then(|directory_lock| lock(&directory_lock.holder).as_ref()?.upgrade());
     if let Some(holder) = holder {
         holder.hand_over();
     }

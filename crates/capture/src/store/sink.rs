@@ -5,7 +5,7 @@
 //! of its own.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
@@ -17,6 +17,7 @@ use super::error::SinkError;
 use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::thinning::thinner::Thinner;
 use super::writer::{Flush, Writer};
+use crate::mutex::lock;
 use crate::thread;
 
 /// Stores events in a directory: in segments, which are files with one event per line, and a
@@ -61,12 +62,6 @@ impl State {
         if let Some(writer) = &mut self.writer {
             writer.end_sync();
         }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -244,7 +239,7 @@ impl Sink {
 
     /// Calls a function with the writer of the sink, if this process has one.
     fn look<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> Option<R> {
-        let mut state = self.existing_life()?.shared.lock();
+        let mut state = lock(&self.existing_life()?.shared.state);
         state.writer.as_mut().map(work)
     }
 
@@ -254,7 +249,7 @@ impl Sink {
         work: impl FnOnce(&mut Writer) -> Result<R, SinkError>,
     ) -> Result<R, SinkError> {
         let shared = &self.life().shared;
-        let mut state = shared.lock();
+        let mut state = lock(&shared.state);
         if state.writer.is_none() {
             let mut writer = Writer::open(self.config.clone())?;
             writer.set_holder(Arc::downgrade(shared) as Weak<dyn Holder>);
@@ -288,7 +283,7 @@ impl Drop for Sink {
             }
             return;
         };
-        let mut state = life.shared.lock();
+        let mut state = lock(&life.shared.state);
         state.stop = true;
         life.shared.wake.notify_one();
         if let Some(mut writer) = state.writer.take() {
@@ -310,7 +305,7 @@ fn start_thread(shared: &Arc<Shared>) -> bool {
 
 fn flush_in_background(shared: &Shared) {
     let mut thinner = Thinner::default();
-    let mut state = shared.lock();
+    let mut state = lock(&shared.state);
     while let Some(writer) = state.writer.as_mut().filter(|writer| !writer.is_at_rest()) {
         // The writer keeps the error of a failed flush and knows when to try the flush again.
         let unsynced = writer.tick().unwrap_or_default();
@@ -319,12 +314,12 @@ fn flush_in_background(shared: &Shared) {
             drop(state);
             unsynced.sync();
             let pause = thinner.work(&mut |work| {
-                if let Some(writer) = &mut shared.lock().writer {
+                if let Some(writer) = &mut lock(&shared.state).writer {
                     work(writer);
                 }
             });
             sleep = pause.map_or(sleep, |pause| sleep.min(pause));
-            state = shared.lock();
+            state = lock(&shared.state);
             state.end_sync();
         } else if unsynced.is_empty() {
             // If the next flush is due soon, the flushing thread wakes up by itself and needs no
@@ -333,7 +328,7 @@ fn flush_in_background(shared: &Shared) {
         } else {
             drop(state);
             unsynced.sync();
-            state = shared.lock();
+            state = lock(&shared.state);
             state.end_sync();
         }
         if state.stop {
