@@ -30,9 +30,13 @@ const FRAGMENTATION_MARGIN: f64 = 0.05;
 
 /// The limits above which memory use, the size of an allocation, and fragmentation cause alerts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Thresholds {
-    values: BTreeMap<&'static str, f64>,
-    given: Vec<&'static str>,
+pub struct Thresholds(BTreeMap<&'static str, Limit>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Limit {
+    value: f64,
+    /// Whether the user set the limit.
+    is_given: bool,
 }
 
 const WARNING: &str = "memory_warning_percent";
@@ -50,10 +54,9 @@ pub const DEFAULT_THRESHOLDS: [(&str, f64); 4] = [
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self {
-            values: BTreeMap::from(DEFAULT_THRESHOLDS),
-            given: Vec::new(),
-        }
+        let is_given = false;
+        let limits = DEFAULT_THRESHOLDS.map(|(name, value)| (name, Limit { value, is_given }));
+        Self(BTreeMap::from(limits))
     }
 }
 
@@ -61,22 +64,21 @@ impl Thresholds {
     /// Sets a limit for alerts; returns `false` when no limit has the given name. A limit that the
     /// user set applies from the first sample on, even while the program loads.
     pub fn set(&mut self, name: &str, value: f64) -> bool {
-        let Some((known, _)) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == name) else {
-            return false;
-        };
-        self.values.insert(known, value);
-        if !self.given.contains(known) {
-            self.given.push(known);
+        let limit = self.0.get_mut(name);
+        let is_known = limit.is_some();
+        if let Some(limit) = limit {
+            let is_given = true;
+            *limit = Limit { value, is_given };
         }
-        true
+        is_known
     }
 
     fn get(&self, name: &'static str) -> f64 {
-        self.values.get(name).copied().unwrap_or(f64::INFINITY)
+        self.0.get(name).map_or(f64::INFINITY, |limit| limit.value)
     }
 
     fn is_given(&self, name: &str) -> bool {
-        self.given.contains(&name)
+        self.0.get(name).is_some_and(|limit| limit.is_given)
     }
 }
 
