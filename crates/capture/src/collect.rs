@@ -81,8 +81,8 @@ pub struct Reading {
     pub notices: Vec<Notice>,
 }
 
-/// Something that a source noticed besides the values of its counters, such as the start of a child
-/// process; it is recorded as an event of its own.
+/// Something that is recorded as an event of its own besides the samples: what a source noticed,
+/// such as the start of a child process, a change of a collector's health, or an alert.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// The type of the event that records the notice.

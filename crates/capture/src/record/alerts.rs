@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use stormlog_format::{EventType, Map, Value, metadata_keys};
 
 use super::wording::human;
-use crate::collect::Reading;
+use crate::collect::{Notice, Reading};
 
 /// The least time between two alerts about the same condition, such as high memory use, while the
 /// condition holds.
@@ -82,14 +82,6 @@ impl Thresholds {
     }
 }
 
-/// The event for an alert, or for the end of the condition that caused an alert.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Alert {
-    pub(crate) event_type: &'static str,
-    pub(crate) context: String,
-    pub(crate) metadata: Map,
-}
-
 /// The type of the event that reports the end of a condition; such an event is not an alert itself.
 pub(crate) const CLEARED: &str = "alert_cleared";
 
@@ -137,7 +129,8 @@ pub(crate) enum Scope {
 }
 
 impl AlertState {
-    /// Checks a sample and returns the alerts that it causes. The argument `change` is the change
+    /// Checks a sample and returns the alerts that it causes, and the ends of conditions that
+    /// caused alerts. The argument `change` is the change
     /// of memory use since the last sample, in bytes, and `total` is the size of the memory, in
     /// bytes; without a size, nothing is checked.
     pub(crate) fn check(
@@ -147,7 +140,7 @@ impl AlertState {
         total: Option<i64>,
         thresholds: &Thresholds,
         scope: Scope,
-    ) -> Vec<Alert> {
+    ) -> Vec<Notice> {
         let Some(total) = total.filter(|total| *total > 0) else {
             return Vec::new();
         };
@@ -171,13 +164,13 @@ impl AlertState {
         alerts
     }
 
-    fn usage(&mut self, now: i64, usage: f64, thresholds: &Thresholds, alerts: &mut Vec<Alert>) {
+    fn usage(&mut self, now: i64, usage: f64, thresholds: &Thresholds, alerts: &mut Vec<Notice>) {
         let metadata = || single("usage_percent", Value::Float(usage));
         let critical = usage >= thresholds.get(CRITICAL);
         let warning = !critical && usage >= thresholds.get(WARNING);
         let above = critical || warning;
         if self.enters(Condition::CriticalUsage, critical, now) {
-            alerts.push(Alert {
+            alerts.push(Notice {
                 event_type: EventType::Critical.as_str(),
                 context: format!("CRITICAL: Memory usage at {usage:.1}%"),
                 metadata: metadata(),
@@ -186,7 +179,7 @@ impl AlertState {
         // Memory usage that falls from the critical range to the warning range does not cause a new
         // warning.
         if self.enters(Condition::Usage, above, now) && warning {
-            alerts.push(Alert {
+            alerts.push(Notice {
                 event_type: EventType::Warning.as_str(),
                 context: format!("WARNING: Memory usage at {usage:.1}%"),
                 metadata: metadata(),
@@ -208,7 +201,7 @@ impl AlertState {
         change: i64,
         new_peak: bool,
         thresholds: &Thresholds,
-        alerts: &mut Vec<Alert>,
+        alerts: &mut Vec<Notice>,
     ) {
         let large = change as f64 > thresholds.get(LEAK);
         let given = thresholds.is_given(LEAK);
@@ -216,7 +209,7 @@ impl AlertState {
         // new peak counts as a large allocation, unless the user set the limit.
         let holds = large && (given || (new_peak && self.has_settled()));
         if self.enters(Condition::LargeAllocation, holds, now) {
-            alerts.push(Alert {
+            alerts.push(Notice {
                 event_type: EventType::Warning.as_str(),
                 context: format!("Large allocation detected: {}", human(change)),
                 metadata: single("large_allocation", Value::Bool(true)),
@@ -232,7 +225,7 @@ impl AlertState {
         reading: &Reading,
         full: bool,
         thresholds: &Thresholds,
-        alerts: &mut Vec<Alert>,
+        alerts: &mut Vec<Notice>,
     ) {
         let Some(ratio) = fragmentation(reading) else {
             return;
@@ -245,7 +238,7 @@ impl AlertState {
         let holds = ratio > thresholds.get(FRAGMENTATION) && counts;
         let metadata = || single("fragmentation", Value::Float(ratio));
         if self.enters(Condition::Fragmentation, holds, reading.timestamp_ns) {
-            alerts.push(Alert {
+            alerts.push(Notice {
                 event_type: EventType::Warning.as_str(),
                 context: format!("High fragmentation: {:.1}%", ratio * 100.0),
                 metadata: metadata(),
@@ -314,10 +307,10 @@ impl AlertState {
     }
 }
 
-fn cleared(alert: &str, context: String, mut metadata: Map) -> Alert {
+fn cleared(alert: &str, context: String, mut metadata: Map) -> Notice {
     metadata.insert("alert", alert);
     metadata.insert(metadata_keys::SEVERITY, "info");
-    Alert {
+    Notice {
         event_type: CLEARED,
         context,
         metadata,
