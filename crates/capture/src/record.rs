@@ -91,13 +91,10 @@ pub enum Detail {
     Samples,
 }
 
-/// Receives each alert, on the thread that found the alert, while that thread does not hold the
-/// lock of the recorder's state.
-pub trait AlertListener: Send + Sync {
-    /// Receives an alert after it has been recorded. The argument `origin` has the fields that all
-    /// events of the session share.
-    fn alert(&self, event: &TrackedEvent, origin: &Origin);
-}
+/// Receives each alert after it has been recorded, and the fields that all events of the session
+/// share. It is called on the thread that found the alert, while that thread does not hold the lock
+/// of the recorder's state.
+pub type AlertListener = Box<dyn Fn(&TrackedEvent, &Origin) + Send + Sync>;
 
 /// Why a recorder cannot start a session.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +122,7 @@ pub struct EventQuery {
 /// time, from [`start`](Self::start) to [`stop`](Self::stop).
 pub struct Recorder {
     options: RecordOptions,
-    listener: Option<Arc<dyn AlertListener>>,
+    listener: Option<AlertListener>,
     channels: Mutex<Vec<Channel>>,
     state: Mutex<State>,
     is_paused: AtomicBool,
@@ -137,7 +134,7 @@ impl Recorder {
     pub fn new(
         options: RecordOptions,
         collectors: Vec<Box<dyn Collector>>,
-        listener: Option<Arc<dyn AlertListener>>,
+        listener: Option<AlertListener>,
     ) -> Arc<Self> {
         let detail = options.detail;
         let channels = collectors.into_iter();
@@ -377,7 +374,7 @@ impl Recorder {
     fn report_alerts(&self, alerts: &[Arc<TrackedEvent>], origin: Option<&Origin>) {
         if let (Some(listener), Some(origin)) = (&self.listener, origin) {
             for event in alerts {
-                listener.alert(event, origin);
+                listener(event, origin);
             }
         }
     }

@@ -16,11 +16,9 @@ use stormlog_capture::record::phases::{Boundary, PhaseError, PhaseThread};
 use stormlog_capture::record::timeline::timeline;
 use stormlog_capture::record::{self, AlertListener, Detail, EventQuery, RecordOptions};
 use stormlog_capture::store::host_name;
-use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
+use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text};
 
-use crate::convert::{
-    Objects, Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python,
-};
+use crate::convert::{Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python};
 use crate::errors::raise;
 use crate::sink::sink_config;
 use crate::sources::collector_of;
@@ -98,8 +96,7 @@ impl Recorder {
                 None => Map::new(),
             },
         };
-        let listener = listener
-            .map(|function| Arc::new(PythonListener { function }) as Arc<dyn AlertListener>);
+        let listener = listener.map(alert_listener);
         let recorder = record::Recorder::new(record_options, vec![collector], listener);
         let step_hook = step_hook.map(|hook| Py::new(py, hook)).transpose()?;
         Ok(Self {
@@ -360,18 +357,11 @@ pub(crate) fn os_error(error: &std::io::Error, path: &std::path::Path) -> PyErr 
 }
 
 /// Passes every alert of the recorder to a Python function.
-struct PythonListener {
-    function: Py<PyAny>,
-}
-
-impl AlertListener for PythonListener {
-    fn alert(&self, event: &TrackedEvent, origin: &Origin) {
+fn alert_listener(function: Py<PyAny>) -> AlertListener {
+    Box::new(move |event: &TrackedEvent, origin: &Origin| {
         let payload = event.to_payload(origin);
         // A Python interpreter that shuts down accepts no more callbacks, and an alert that cannot
         // be delivered must not harm the recording.
-        let _ = Python::try_attach(|py| {
-            let payload = Objects::default().to_python(py, &Value::Map(payload))?;
-            self.function.call1(py, (payload,))
-        });
-    }
+        let _ = Python::try_attach(|py| function.call1(py, (dict_of(py, &payload)?,)));
+    })
 }
