@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 
 use stormlog_format::{
     DistributedIdentity, Event, EventType, Map, SessionStatus, SessionSummary, Text, Value,
-    metadata_keys, new_session_id, whole,
+    metadata_keys, whole,
 };
 
 use crate::collect::Collector;
 use crate::memory::is_short;
 use crate::mutex::lock;
-use crate::store::{BackgroundSink, Diagnostics, SinkConfig, SinkStatus};
+use crate::store::{BackgroundSink, SinkConfig, SinkStatus, new_session};
 use channel::Channel;
 use clock::{now_ns, seconds};
 use event::{Origin, TrackedEvent};
@@ -169,25 +169,18 @@ impl Recorder {
         if state.sampler.is_some() {
             return Ok(());
         }
-        let origin = self.origin_of(&session);
-        state.generation += 1;
-        state.history.clear();
-        if let Some(bundle) = &mut state.bundle {
-            bundle.clear();
-        }
-        state.tally = Tally::default();
-        state.phases.reset();
-        state.diagnostics = Diagnostics::default();
-        state.stored = None;
-        state.notices.clear();
-        state.source_gone = false;
-        state.started = Some(Instant::now());
-        state.stopped_after = None;
-        state.started_at_ns = Some(session.started_at_ns);
         let config = self.options.sink.clone();
-        state.sink = config.map(|config| Arc::new(BackgroundSink::start(config, session.clone())));
-        state.session = Some(session);
-        state.origin = Some(origin);
+        let sink = config.map(|config| Arc::new(BackgroundSink::start(config, session.clone())));
+        *state = State {
+            thresholds: state.thresholds.clone(),
+            generation: state.generation + 1,
+            started: Some(Instant::now()),
+            started_at_ns: Some(session.started_at_ns),
+            origin: Some(self.origin_of(&session)),
+            session: Some(session),
+            sink,
+            ..State::new(self.options.max_events, self.options.bundle_events)
+        };
         for (mut event, notices) in starts.unwrap_or_default() {
             event.metadata.extend(self.options.start_metadata.clone());
             state.keep(event);
@@ -544,10 +537,6 @@ impl Recorder {
     fn new_session(&self) -> SessionSummary {
         let identity = &self.options.identity;
         SessionSummary {
-            session_id: new_session_id(),
-            status: SessionStatus::Running,
-            started_at_ns: now_ns(),
-            ended_at_ns: None,
             host: self.options.host.clone(),
             pid: self.options.pid,
             job_id: identity.job_id.clone(),
@@ -555,7 +544,7 @@ impl Recorder {
             local_rank: identity.local_rank,
             world_size: identity.world_size,
             source: self.options.session_source.clone(),
-            recorder: None,
+            ..new_session(None)
         }
     }
 

@@ -78,6 +78,7 @@ mod thinning;
 mod writer;
 
 pub use background::{BackgroundSink, DEFAULT_QUEUE_CAPACITY, SinkStatus};
+pub(crate) use clock::new_session;
 pub use clock::{host_name, now_ns};
 pub use config::SinkConfig;
 pub use diagnostics::Diagnostics;
