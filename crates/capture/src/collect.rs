@@ -142,8 +142,8 @@ pub trait Collector: Send {
     }
 }
 
-/// Converts a number of bytes to `i64`, the type of the counters in records; larger numbers become
-/// `i64::MAX`.
-pub(crate) fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
+/// Converts a count, such as a number of bytes, to `i64`, the type of the numbers in records; larger
+/// numbers become `i64::MAX`.
+pub fn signed(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
 }

@@ -5,15 +5,11 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stormlog_capture::collect::{nvml, tree};
+use stormlog_capture::collect::{nvml, signed, tree};
 use stormlog_capture::driver::{self, Question, Site, State};
 use stormlog_format::{Map, Text, Value};
 
 use crate::convert::{Objects, seconds};
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
 
 /// Used and total bytes of a GPU, and the bytes of processes by pid.
 type Shares = (u64, u64, Vec<(u32, u64)>);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
-use stormlog_capture::collect::{health, host, nvml};
+use stormlog_capture::collect::{health, host, nvml, signed};
 use stormlog_capture::oom::{self, Dump, Retention};
 use stormlog_format::classify::{ExceptionFacts, device_oom_reason, legacy_oom_reason};
 use stormlog_format::{Map, SessionSummary, Text};
@@ -178,10 +178,9 @@ pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         map.insert("name", &*gpu.name);
         map.insert("uuid", &*gpu.uuid);
         if let Ok(memory) = nvml::device_memory(gpu.index) {
-            let bytes = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-            map.insert("used_bytes", bytes(memory.used));
-            map.insert("free_bytes", bytes(memory.free));
-            map.insert("total_bytes", bytes(memory.total));
+            map.insert("used_bytes", signed(memory.used));
+            map.insert("free_bytes", signed(memory.free));
+            map.insert("total_bytes", signed(memory.total));
         }
         Objects::default().map_to_python(py, &map)
     });

@@ -45,7 +45,7 @@ pub fn devices(sys: &Path) -> Vec<AmdCollector> {
             supports_device_total: true,
             supports_device_free: true,
         },
-        index: i64::try_from(index).unwrap_or(i64::MAX),
+        index: signed(index),
         directory,
     };
     cards.into_iter().enumerate().map(collector).collect()
@@ -57,7 +57,7 @@ impl AmdCollector {
         let text = fs::read_to_string(&path).map_err(|error| {
             CollectError::Failed(format!("cannot read '{}': {error}", path.display()))
         })?;
-        let bytes = text.trim().parse().map(signed);
+        let bytes = text.trim().parse::<u64>().map(signed);
         bytes.map_err(|_| CollectError::Failed(format!("'{}' holds no number", path.display())))
     }
 }

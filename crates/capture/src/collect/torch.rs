@@ -253,7 +253,7 @@ impl<A: Allocator> Collector for TorchCollector<A> {
                 self.last = Some(step.allocator);
                 let mut facts = self.step_facts();
                 facts.insert(metadata_keys::STEP, signed(step.step));
-                facts.insert(metadata_keys::OPTIMIZER, signed(step.optimizer as u64));
+                facts.insert(metadata_keys::OPTIMIZER, signed(step.optimizer));
                 readings.push(self.reading(&device, facts));
             }
             return Ok(readings);

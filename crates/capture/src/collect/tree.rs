@@ -254,7 +254,7 @@ impl Collector for TreeCollector {
         let mut metadata = Map::new();
         metadata.insert(metadata_keys::HOST_MEMORY, Value::Map(host));
         metadata.insert(metadata_keys::PROCESSES, self.list());
-        metadata.insert("process_count", signed(self.processes.len() as u64));
+        metadata.insert("process_count", signed(self.processes.len()));
         let level = Some(signed(level));
         Ok(Reading {
             timestamp_ns,

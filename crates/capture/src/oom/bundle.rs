@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, SessionSummary, Text, Value, file_names};
 
+use crate::collect::signed;
 use crate::files::{Durability, create_new, read_regular, replace_file};
 use crate::redact::{redacted, redacted_map, redacted_text};
 
@@ -106,7 +107,7 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
         map.insert("session_status", status.map(Text::from));
         map.insert("session", session.clone().map_or(Value::Null, Value::Map));
     };
-    let event_count = i64::try_from(dump.events.len()).unwrap_or(i64::MAX);
+    let event_count = signed(dump.events.len());
     let events = dump
         .events
         .into_iter()

@@ -5,8 +5,8 @@ use stormlog_format::{Map, Text, Value};
 use super::channel::Channel;
 use super::clock::now_ns;
 use super::{Recorder, State};
-use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
+use crate::collect::{CounterSource, signed};
 
 impl Recorder {
     /// The counts and sums of the session (allocations, alerts, samples), under the names that the
@@ -94,7 +94,7 @@ impl Recorder {
         let tally = state.tally;
         let mut map = Map::new();
         map.insert("mode", "cpu");
-        map.insert("total_events", count(state.history.len()));
+        map.insert("total_events", signed(state.history.len()));
         map.insert("peak_memory", tally.peak);
         map.insert("current_memory_allocated", current);
         let duration = state.duration().unwrap_or_default();
@@ -119,18 +119,18 @@ impl State {
             .history
             .iter()
             .filter(|event| event.timestamp_ns >= hour_ago);
-        map.insert("total_events", count(self.history.len()));
-        map.insert("events_last_hour", count(recent.count()));
+        map.insert("total_events", signed(self.history.len()));
+        map.insert("events_last_hour", signed(recent.count()));
         self.window_counts(map);
     }
 
     fn window_counts(&self, map: &mut Map) {
         map.insert(
             "history_window_limit_events",
-            count(self.history.capacity()),
+            signed(self.history.capacity()),
         );
-        map.insert("history_retained_events", count(self.history.len()));
-        map.insert("history_dropped_events", whole(self.history.dropped()));
+        map.insert("history_retained_events", signed(self.history.len()));
+        map.insert("history_dropped_events", signed(self.history.dropped()));
     }
 
     fn session_keys(&self, map: &mut Map) {
@@ -150,15 +150,7 @@ impl State {
             None => self.diagnostics,
         };
         for (name, value) in diagnostics.named() {
-            map.insert(name, whole(value));
+            map.insert(name, signed(value));
         }
     }
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn whole(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

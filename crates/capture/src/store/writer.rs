@@ -33,6 +33,7 @@ use super::recover::{recover, upsert};
 use super::reserve::Reserve;
 use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
+use crate::collect::signed;
 use crate::files::Durability;
 use crate::redact::LineFilter;
 
@@ -178,10 +179,10 @@ impl Writer {
         };
         writer.notices.extend(writer.notice_of_redirection());
         if writer.config.write_rollups && writer.config.names == SinkNames::Ordinary {
-            let window_ns = i64::try_from(writer.config.rollup_window.as_nanos());
+            let window_ns = signed(writer.config.rollup_window.as_nanos());
             writer.rollups = Some(Rollups::open(
                 &writer.directory,
-                window_ns.unwrap_or(i64::MAX),
+                window_ns,
                 &writer.manifest(),
             ));
         }
@@ -782,8 +783,4 @@ pub(crate) fn taken_over(directory: &Path) -> String {
 
 fn is_begun(segment: &Segment) -> bool {
     segment.event_count > 0
-}
-
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

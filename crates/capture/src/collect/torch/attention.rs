@@ -6,6 +6,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::collect::signed;
 use crate::mutex::lock;
 use crate::record::rising::{Rise, Rising};
 
@@ -70,7 +71,7 @@ impl Attention {
     /// keeps rising at the steps of this optimizer. `None` when the watcher is not called.
     pub fn at_step(&self, optimizer: usize, rise: Option<Rise>) -> Option<Attended> {
         let before = self.attended.load(Ordering::Relaxed);
-        let own = i64::try_from(optimizer).unwrap_or(i64::MAX);
+        let own = signed(optimizer);
         let is_first = before == NONE && rise.is_some();
         (is_first || before == ANY || before == own).then_some(Attended { before, own })
     }

@@ -17,6 +17,7 @@ use stormlog_format::{
 
 use super::MERGED_INTERVAL_NS;
 use super::select::{Sample, Selected, Selection};
+use crate::collect::signed;
 use crate::files::{create_new, open_regular};
 use crate::kept_file::KeptFile;
 
@@ -188,7 +189,7 @@ impl Rewrite {
         };
         let mut names = self.inputs.iter().map(|segment| segment.filename.clone());
         let complete = |segment: &&Segment| segment.thinned_interval_ns <= MERGED_INTERVAL_NS;
-        let complete = self.inputs.iter().filter(complete).count() as u64;
+        let complete = self.inputs.iter().filter(complete).count();
         Some(Rewriting {
             segment: names.next()?,
             replaces: names.collect(),
@@ -240,10 +241,6 @@ impl Drop for Rewrite {
         // and deleting it does nothing.
         let _ = std::fs::remove_file(&self.temporary);
     }
-}
-
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// The temporary file to which the second pass copies the lines that stay.

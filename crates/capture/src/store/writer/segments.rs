@@ -7,7 +7,8 @@ use std::sync::Weak;
 
 use stormlog_format::{Pruned, Segment, SessionStatus, SessionSummary, Text};
 
-use super::{Writer, signed};
+use super::Writer;
+use crate::collect::signed;
 use crate::store::error::SinkError;
 use crate::store::lock::{self, Claimed};
 use crate::store::segment::{SegmentWriter, is_plain_name};
@@ -132,7 +133,7 @@ impl Writer {
         let gone: HashSet<Text> = empty.into_iter().map(|(_, id)| id).collect();
         self.sessions
             .retain(|session| !gone.contains(&session.session_id));
-        self.pruned_sessions += signed(excess as u64);
+        self.pruned_sessions += signed(excess);
     }
 
     pub(super) fn close_segment(&mut self) {
