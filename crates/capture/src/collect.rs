@@ -50,6 +50,17 @@ impl CounterSource {
         }
     }
 
+    /// The source for the memory of a device that is read from outside of the processes that use it.
+    fn device(backend: &str, collector: &str, sampling_source: &str) -> Self {
+        Self {
+            backend: backend.into(),
+            collector: collector.into(),
+            sampling_source: Some(sampling_source.into()),
+            supports_device_total: true,
+            supports_device_free: true,
+        }
+    }
+
     /// Whether this source measures the memory of processes rather than of a device.
     pub fn is_host(&self) -> bool {
         self.backend == "cpu"

@@ -38,13 +38,7 @@ pub fn devices(sys: &Path) -> Vec<AmdCollector> {
         .collect();
     cards.sort();
     let collector = |(index, (_, directory)): (usize, (u32, PathBuf))| AmdCollector {
-        source: CounterSource {
-            backend: "rocm".into(),
-            collector: "stormlog.rocm_tracker".into(),
-            sampling_source: Some("amdgpu sysfs".into()),
-            supports_device_total: true,
-            supports_device_free: true,
-        },
+        source: CounterSource::device("rocm", "stormlog.rocm_tracker", "amdgpu sysfs"),
         index: signed(index),
         directory,
     };
