@@ -21,6 +21,8 @@ pub use peak::Peak;
 
 use stormlog_format::{Counters, Map};
 
+use self::cgroup::Room;
+
 /// Describes where the readings of a collector come from. The events that are recorded from the
 /// readings contain most of these values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,13 +107,27 @@ pub struct Notice {
 }
 
 impl Reading {
+    /// A reading of host memory in which `level` bytes are in use, without its time.
+    fn of_host(level: u64, room: Room) -> Self {
+        let level = Some(signed(level));
+        Self {
+            device_id: -1,
+            counters: Counters {
+                allocator_allocated_bytes: level,
+                allocator_reserved_bytes: level,
+                device_used_bytes: level,
+                device_free_bytes: room.free.map(signed),
+                device_total_bytes: room.total.map(signed),
+                ..Counters::default()
+            },
+            ..Self::default()
+        }
+    }
+
     /// Bytes in use: `allocator_allocated_bytes`, or `device_used_bytes` for a source that reads
     /// only the device and therefore counts the memory of all processes.
     pub fn level(&self) -> i64 {
-        self.counters
-            .allocator_allocated_bytes
-            .or(self.counters.device_used_bytes)
-            .unwrap_or(0)
+        self.counters.level().unwrap_or(0)
     }
 }
 

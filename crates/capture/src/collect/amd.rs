@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{Counters, Map};
+use stormlog_format::Counters;
 
 use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::record::clock::now_ns;
@@ -74,8 +74,6 @@ impl Collector for AmdCollector {
                 device_total_bytes: Some(total),
                 ..Counters::default()
             },
-            metadata: Map::new(),
-            notices: Vec::new(),
             ..Reading::default()
         })
     }
