@@ -12,7 +12,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::caller;
@@ -189,14 +189,10 @@ fn load(paths: &[PathBuf]) -> std::result::Result<Library, String> {
         };
         match open(&name, 0) {
             Some(handle) => return Library::of(handle),
-            None => reason = format!("cannot load {}", shown(path)),
+            None => reason = format!("cannot load '{}'", path.display()),
         }
     }
     Err(reason)
-}
-
-fn shown(path: &Path) -> String {
-    format!("'{}'", path.display())
 }
 
 pub(super) fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
@@ -207,7 +203,14 @@ pub(super) fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
 }
 
 /// Looks up a function of a loaded library by its name.
-pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*mut c_void, String> {
+///
+/// # Safety
+/// `F` must be the type of a pointer to this function.
+pub(super) unsafe fn function<F>(
+    handle: *mut c_void,
+    name: &CStr,
+) -> std::result::Result<F, String> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the handle belongs to a loaded library, which is never closed.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
@@ -216,39 +219,21 @@ pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*m
             name.to_string_lossy()
         ));
     }
-    Ok(found)
+    // SAFETY: the caller guarantees that the address is that of a function of this type.
+    Ok(unsafe { std::mem::transmute_copy(&found) })
 }
 
 impl Library {
     fn of(handle: *mut c_void) -> std::result::Result<Self, String> {
-        let find = |name| symbol(handle, name);
         // SAFETY: CUPTI's functions have had the types used here since CUPTI 6.0.
         unsafe {
             Ok(Self {
-                subscribe: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> Result,
-                >(find(c"cuptiSubscribe")?),
-                unsubscribe: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(Subscriber) -> Result,
-                >(find(c"cuptiUnsubscribe")?),
-                enable: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(u32, Subscriber, u32, u32) -> Result,
-                >(find(c"cuptiEnableCallback")?),
-                function_name: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(u32, u32, *mut *const c_char) -> Result,
-                >(find(c"cuptiGetCallbackName")?),
-                device_of: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(*mut c_void, *mut u32) -> Result,
-                >(find(c"cuptiGetDeviceId")?),
-                reason: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(Result, *mut *const c_char) -> Result,
-                >(find(c"cuptiGetResultString")?),
+                subscribe: function(handle, c"cuptiSubscribe")?,
+                unsubscribe: function(handle, c"cuptiUnsubscribe")?,
+                enable: function(handle, c"cuptiEnableCallback")?,
+                function_name: function(handle, c"cuptiGetCallbackName")?,
+                device_of: function(handle, c"cuptiGetDeviceId")?,
+                reason: function(handle, c"cuptiGetResultString")?,
             })
         }
     }
