@@ -60,6 +60,13 @@ pub struct BundleError {
     pub source: io::Error,
 }
 
+impl BundleError {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        |source| Self { path, source }
+    }
+}
+
 /// Writes an out-of-memory bundle as a new directory below `root`. The arguments `stamp` and
 /// `created` are the same time, as `20260101T000000Z` and as `2026-01-01T00:00:00Z`. All files of
 /// the bundle are on disk when this function returns, because the process may die right afterwards.
@@ -86,10 +93,7 @@ pub fn write(
             Err(source) => return Err(BundleError { path, source }),
         }
     };
-    fill(&path, dump, &name, created).map_err(|source| BundleError {
-        path: path.clone(),
-        source,
-    })?;
+    fill(&path, dump, &name, created).map_err(BundleError::at(&path))?;
     Ok(path)
 }
 
@@ -114,12 +118,9 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
         .map(|event| redacted(Value::Map(event)));
     write_json(path, file_names::EVENTS, &Value::List(events.collect()))?;
 
-    let [class, module, message] = dump.exception;
     let mut metadata = Map::new();
     metadata.insert("reason", dump.reason.clone());
-    metadata.insert("exception_type", class);
-    metadata.insert("exception_module", module);
-    metadata.insert("exception_message", redacted_text(message));
+    insert_exception(&mut metadata, dump.exception);
     metadata.insert("context", dump.context.map(redacted_text));
     metadata.insert("backend", dump.backend.clone());
     metadata.insert("captured_event_count", event_count);
@@ -155,33 +156,20 @@ pub fn amend(
     context: Option<Text>,
     facts: Map,
 ) -> Result<(), BundleError> {
-    amend_metadata(path, exception, context, facts).map_err(|source| BundleError {
-        path: path.to_path_buf(),
-        source,
-    })
+    let amended = change_metadata(path, |metadata, custom| {
+        insert_exception(metadata, exception);
+        if context.is_some() {
+            metadata.insert("context", context.map(redacted_text));
+        }
+        custom.extend(redacted_map(facts));
+    });
+    amended.map_err(BundleError::at(path))
 }
 
-fn amend_metadata(
-    path: &Path,
-    exception: [Text; 3],
-    context: Option<Text>,
-    facts: Map,
-) -> io::Result<()> {
-    let mut metadata = object(path, file_names::METADATA)?;
-    let [class, module, message] = exception;
+fn insert_exception(metadata: &mut Map, [class, module, message]: [Text; 3]) {
     metadata.insert("exception_type", class);
     metadata.insert("exception_module", module);
     metadata.insert("exception_message", redacted_text(message));
-    if context.is_some() {
-        metadata.insert("context", context.map(redacted_text));
-    }
-    let mut custom = match metadata.get("custom_metadata") {
-        Some(Value::Map(custom)) => custom.clone(),
-        _ => Map::new(),
-    };
-    custom.extend(redacted_map(facts));
-    metadata.insert("custom_metadata", Value::Map(custom));
-    replace_json(path, file_names::METADATA, metadata)
 }
 
 /// Lists the files of a native history (what PyTorch's allocator recorded) in the manifest and the
@@ -195,24 +183,28 @@ pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
             _ => Vec::new(),
         };
         files.extend(listed.iter().cloned());
-        let mut metadata = object(path, file_names::METADATA)?;
-        let mut custom = match metadata.get("custom_metadata") {
-            Some(Value::Map(custom)) => custom.clone(),
-            _ => Map::new(),
-        };
         manifest.insert("files", Value::List(files));
-        for map in [&mut manifest, &mut custom] {
+        let describe = |map: &mut Map| {
             map.insert("native_history_enabled", Value::Bool(true));
             map.insert("native_history_files", Value::List(listed.clone()));
-        }
-        metadata.insert("custom_metadata", Value::Map(custom));
-        replace_json(path, file_names::METADATA, metadata)?;
+        };
+        describe(&mut manifest);
+        change_metadata(path, |_, custom| describe(custom))?;
         replace_json(path, file_names::MANIFEST, manifest)
     };
-    attach().map_err(|source| BundleError {
-        path: path.to_path_buf(),
-        source,
-    })
+    attach().map_err(BundleError::at(path))
+}
+
+/// Changes the metadata of a bundle and the object `custom_metadata` in them.
+fn change_metadata(path: &Path, change: impl FnOnce(&mut Map, &mut Map)) -> io::Result<()> {
+    let mut metadata = object(path, file_names::METADATA)?;
+    let mut custom = match metadata.get("custom_metadata") {
+        Some(Value::Map(custom)) => custom.clone(),
+        _ => Map::new(),
+    };
+    change(&mut metadata, &mut custom);
+    metadata.insert("custom_metadata", Value::Map(custom));
+    replace_json(path, file_names::METADATA, metadata)
 }
 
 /// Reads a JSON file of a bundle, such as its manifest, and returns the JSON object in it.
