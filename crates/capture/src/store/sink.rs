@@ -57,14 +57,6 @@ struct State {
 /// due.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
-impl State {
-    fn end_sync(&mut self) {
-        if let Some(writer) = &mut self.writer {
-            writer.end_sync();
-        }
-    }
-}
-
 impl Holder for Shared {
     fn abandon(&self) {
         if let Ok(mut state) = self.state.try_lock() {
@@ -310,26 +302,26 @@ fn flush_in_background(shared: &Shared) {
         // The writer keeps the error of a failed flush and knows when to try the flush again.
         let unsynced = writer.tick().unwrap_or_default();
         let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
-        if writer.thins() {
-            drop(state);
-            unsynced.sync();
-            let pause = thinner.work(&mut |work| {
-                if let Some(writer) = &mut lock(&shared.state).writer {
-                    work(writer);
-                }
-            });
-            sleep = pause.map_or(sleep, |pause| sleep.min(pause));
-            state = lock(&shared.state);
-            state.end_sync();
-        } else if unsynced.is_empty() {
+        let thins = writer.thins();
+        if !thins && unsynced.is_empty() {
             // If the next flush is due soon, the flushing thread wakes up by itself and needs no
             // signal.
             state.is_asleep = !writer.is_behind();
         } else {
             drop(state);
             unsynced.sync();
+            if thins {
+                let pause = thinner.work(&mut |work| {
+                    if let Some(writer) = &mut lock(&shared.state).writer {
+                        work(writer);
+                    }
+                });
+                sleep = pause.map_or(sleep, |pause| sleep.min(pause));
+            }
             state = lock(&shared.state);
-            state.end_sync();
+            if let Some(writer) = &mut state.writer {
+                writer.end_sync();
+            }
         }
         if state.stop {
             break;
