@@ -41,10 +41,10 @@ impl Writer {
         });
         let resumed = resumed.map(|last| self.directory.join(last.filename.to_string()));
         match resumed.map(SegmentWriter::open) {
-            Some(Ok((open, found))) => {
+            Some(Ok((open, event_count))) => {
                 if let Some(last) = self.segments.last_mut() {
-                    last.event_count = signed(found.event_count);
-                    last.size_bytes = signed(found.size_bytes);
+                    last.event_count = signed(event_count);
+                    last.size_bytes = signed(open.size_bytes());
                 }
                 self.open = Some(open);
                 Ok(())
