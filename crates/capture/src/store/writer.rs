@@ -263,10 +263,8 @@ impl Writer {
 
     /// The session that is recorded at the moment; `None` when there is none.
     pub(crate) fn current_session(&self) -> Option<&SessionSummary> {
-        let active = self.active.as_ref()?;
-        self.sessions
-            .iter()
-            .find(|session| session.session_id == *active)
+        let mut sessions = self.sessions.iter();
+        sessions.find(|session| Some(&session.session_id) == self.active.as_ref())
     }
 
     /// Checks that the session of a record is the active session; begins the record's session when
@@ -406,14 +404,14 @@ impl Writer {
         } else {
             self.write_buffer(flush)
         };
-        self.note(&result);
-        result
+        self.noted(result)
     }
 
     /// The error of an earlier sync in the background, as the result of a forced flush or a close.
     fn lost(&self, unreported: Option<io::Error>) -> Result<(), SinkError> {
-        let error = unreported.map(SinkError::io("write to", &self.directory));
-        error.map_or(Ok(()), Err)
+        unreported
+            .map_or(Ok(()), Err)
+            .map_err(SinkError::io("write to", &self.directory))
     }
 
     /// Writes the buffered lines, waits until all segments are on disk, and updates the manifest.
@@ -444,8 +442,7 @@ impl Writer {
         } else {
             Flush::IfDue
         });
-        self.note(&result);
-        result
+        self.noted(result)
     }
 
     fn write_buffer(&mut self, flush: Flush) -> Result<(), SinkError> {
@@ -587,13 +584,11 @@ impl Writer {
         }
         if self.unflushed_events() > 0 && (self.is_due() || self.failure.is_some()) {
             let result = self.write_buffer(Flush::IfDue);
-            self.note(&result);
-            result?;
+            self.noted(result)?;
         } else if self.manifest.stale || self.failure.is_some() {
             // If only a sync has failed, the manifest shows whether the disk accepts writes again.
             let result = self.write_manifest(Durability::System);
-            self.note(&result);
-            result?;
+            self.noted(result)?;
         }
         Ok(self.unsynced.take_due())
     }
@@ -655,8 +650,7 @@ impl Writer {
         let result = self
             .end_session(status)
             .and_then(|()| self.lost(unreported));
-        self.note(&result);
-        result
+        self.noted(result)
     }
 
     /// Writes buffered lines and closes the segment; the session continues in a new segment.
@@ -755,20 +749,21 @@ impl Writer {
         })
     }
 
-    /// Stores the failure of a write and the time of the next attempt, or clears the last failure.
-    fn note(&mut self, result: &Result<(), SinkError>) {
-        let Err(error) = result else {
-            self.failure = None;
-            return;
-        };
-        let back_off = self.failure.as_ref().map_or(FIRST_BACK_OFF, |failure| {
-            (failure.back_off * 2).min(LONGEST_BACK_OFF)
+    /// Stores the failure of a write and the time of the next attempt, or clears the last failure;
+    /// returns the result of the write.
+    fn noted(&mut self, result: Result<(), SinkError>) -> Result<(), SinkError> {
+        let last = self.failure.take();
+        self.failure = result.as_ref().err().map(|error| {
+            let back_off = last.map_or(FIRST_BACK_OFF, |last| {
+                (last.back_off * 2).min(LONGEST_BACK_OFF)
+            });
+            Failure {
+                message: error.to_string(),
+                back_off,
+                retry_at: Instant::now() + back_off,
+            }
         });
-        self.failure = Some(Failure {
-            message: error.to_string(),
-            back_off,
-            retry_at: Instant::now() + back_off,
-        });
+        result
     }
 }
 
