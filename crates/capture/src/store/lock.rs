@@ -73,15 +73,16 @@ thread_local! {
         const { RefCell::new(None) };
 }
 
-/// Prevents all threads from opening or closing a directory lock until the fork is over.
-pub(super) fn before_fork() {
+/// Prepares for a fork: until it is over, no thread can open or close a directory lock. Must be
+/// called by the thread that is about to fork.
+pub fn before_fork() {
     if let Guard::Shared(held) = held_by_this_process() {
         DURING_FORK.with_borrow_mut(|during| *during = Some(held));
     }
 }
 
-/// Unlocks the list of locked directories in the parent after the fork.
-pub(super) fn after_fork_in_parent() {
+/// Ends the preparation for a fork; must be called in the parent by the thread that forked.
+pub fn after_fork_in_parent() {
     DURING_FORK.with_borrow_mut(|during| *during = None);
 }
 
