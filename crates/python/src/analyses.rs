@@ -8,15 +8,13 @@ use pyo3::types::{IntoPyDict, PyDict, PyList};
 use stormlog_analysis::gap::{self, GapThresholds, Number};
 use stormlog_analysis::markers::{self, Marker, Subject};
 use stormlog_analysis::phases::PhaseAttribution;
-use stormlog_compat::collective::{
-    self, CollectiveAttribution, CollectiveConfig, ConfigError, FIELDS, Preset,
-};
+use stormlog_compat::collective::{self, CollectiveAttribution, CollectiveConfig, FIELDS, Preset};
 use stormlog_compat::cross_rank::{self, CrossRank, FirstCause};
 use stormlog_format::Text;
 
 use crate::any_events::AnyEvents;
 use crate::convert::{dict_of, text_from_python, text_to_python};
-use crate::errors::raise;
+use crate::errors::invalid_value;
 use crate::phases::{Resolver, attribution_fields};
 use crate::rows::EventRows;
 
@@ -225,7 +223,7 @@ fn collective_fields<'py>(
 #[pyfunction]
 pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
     let preset = Preset::of_name(&text_from_python(name.cast()?)?)
-        .map_err(|error| invalid_config(name.py(), &error))?;
+        .map_err(|error| invalid_value(name.py(), error))?;
     Ok((preset.as_str(), preset.config().values()))
 }
 
@@ -233,7 +231,7 @@ pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static s
 #[pyfunction]
 pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> PyResult<()> {
     collective::check_fields(fields.iter().map(String::as_str))
-        .map_err(|error| invalid_config(py, &error))
+        .map_err(|error| invalid_value(py, error))
 }
 
 /// Raises an error for limits of the attribution to collective operations that are out of range.
@@ -241,7 +239,7 @@ pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> Py
 pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyResult<()> {
     CollectiveConfig::of_values(limits)
         .check()
-        .map_err(|error| invalid_config(py, &error))
+        .map_err(|error| invalid_value(py, error))
 }
 
 /// The names of the nine limits of the attribution to collective operations, in the order of the
@@ -249,10 +247,6 @@ pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyRes
 #[pyfunction]
 pub(crate) fn collective_fields_in_order() -> [&'static str; 9] {
     FIELDS
-}
-
-fn invalid_config(py: Python<'_>, error: &ConfigError) -> PyErr {
-    raise(py, "InvalidValueError", error.to_string())
 }
 
 fn phase<'py>(

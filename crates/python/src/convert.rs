@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, Py
 use serde::Serialize;
 use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
-use crate::errors::raise;
+use crate::errors::invalid_value;
 
 /// A key that is not a string is converted to a text: this prefix and the number of the key's
 /// handle. No real key starts with these two unpaired surrogates.
@@ -253,7 +253,7 @@ impl Reading {
         }
         if depth > json::MAX_DEPTH {
             let message = format!("the value is nested deeper than {} levels", json::MAX_DEPTH);
-            return Err(raise(object.py(), "InvalidValueError", message));
+            return Err(invalid_value(object.py(), message));
         }
         // With `Record`, a mapping inside a list is converted to a JSON object only if it is a
         // `dict`; any other mapping inside a list becomes its text.

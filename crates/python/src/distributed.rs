@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use stormlog_compat::distributed::{self, Candidate, Model, RankRow};
 
 use crate::convert::text_to_python;
-use crate::errors::raise;
+use crate::errors::{invalid_artifact, invalid_value};
 use crate::load::{SessionFields, session_fields};
 use crate::rows::EventRows;
 
@@ -32,7 +32,7 @@ pub(crate) fn gather_artifacts<'py>(
 ) -> PyResult<GatheredFields<'py>> {
     let gathered = py
         .detach(|| distributed::gather(&paths, session_id))
-        .map_err(|error| raise(py, "InvalidArtifactError", error.to_string()))?;
+        .map_err(|error| invalid_artifact(py, error))?;
     let sessions = gathered.sessions.into_iter();
     let sessions = sessions.map(|(session, warnings)| Ok((session_fields(py, session)?, warnings)));
     Ok((
@@ -63,8 +63,7 @@ pub(crate) fn parse_rank_filter(
     text: &str,
     available: Vec<i64>,
 ) -> PyResult<BTreeSet<i64>> {
-    distributed::parse_rank_filter(text, &available)
-        .map_err(|error| raise(py, "InvalidValueError", error.to_string()))
+    distributed::parse_rank_filter(text, &available).map_err(|error| invalid_value(py, error))
 }
 
 fn model_fields<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {

@@ -8,7 +8,7 @@ use stormlog_compat::derived::{DeviceTotal, EventFields, SessionFields};
 use stormlog_format::{Map, Text, Value, classify, label};
 
 use crate::convert::{Objects, Reading, dict_of, scalar, text_of, text_to_python};
-use crate::errors::{invalid_fingerprint, wrong_type};
+use crate::errors::{invalid_value, wrong_type};
 use crate::sessions::session_integer;
 
 /// Whether a Python source file belongs to a package, to the standard library or to PyTorch.
@@ -108,7 +108,7 @@ pub(crate) fn session_fields<'py>(
 /// Checks that the kind of an issue is known and returns its name.
 #[pyfunction]
 pub(crate) fn issue_kind(kind: &Bound<'_, PyAny>) -> PyResult<&'static str> {
-    fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_fingerprint(kind.py(), &error))
+    fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_value(kind.py(), error))
 }
 
 /// The state of an issue, spelled as in files; the argument may have any case and white space
@@ -118,7 +118,7 @@ pub(crate) fn issue_state(state: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let py = state.py();
     match scalar(state)? {
         Some(Value::Text(text)) => {
-            fingerprint::issue_state(&text).map_err(|error| invalid_fingerprint(py, &error))
+            fingerprint::issue_state(&text).map_err(|error| invalid_value(py, error))
         }
         _ => Err(wrong_type(py, "issue state must be a string")),
     }
@@ -146,7 +146,7 @@ pub(crate) fn normalize_dimensions<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let py = dimensions.py();
     let normalized = fingerprint::normalize_dimensions(&dimensions_of(dimensions)?)
-        .map_err(|error| invalid_fingerprint(py, &error))?;
+        .map_err(|error| invalid_value(py, error))?;
     dict_of(py, &normalized)
 }
 

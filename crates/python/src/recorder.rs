@@ -19,7 +19,7 @@ use stormlog_capture::store::host_name;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text};
 
 use crate::convert::{Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python};
-use crate::errors::raise;
+use crate::errors::{invalid_value, raise};
 use crate::sink::sink_config;
 use crate::sources::collector_of;
 use crate::torch_source::StepHook;
@@ -299,10 +299,8 @@ impl Recorder {
         if records.is_empty() {
             return Ok(());
         }
-        let format = ExportFormat::parse(format).ok_or_else(|| {
-            let message = format!("Unsupported format: {format}");
-            raise(py, "InvalidValueError", message)
-        })?;
+        let format = ExportFormat::parse(format)
+            .ok_or_else(|| invalid_value(py, format!("Unsupported format: {format}")))?;
         py.detach(|| export(&path, &records, format))
             .map_err(|error| os_error(&error, &path))
     }
