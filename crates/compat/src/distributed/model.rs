@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use stormlog_analysis::gap::samples::device_gap;
 use stormlog_analysis::phases::PhaseReplay;
 use stormlog_analysis::{EventRef, Events};
+use stormlog_format::Text;
 use stormlog_format::classify::is_sample;
 
 use super::candidates::{self, Candidate};
@@ -16,17 +18,21 @@ use crate::collective::{self, CollectiveConfig};
 const MOST_RANKS: i64 = 1 << 20;
 
 /// A row of the table of ranks. For a rank without samples, the values of the row are unknown.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct RankRow {
     pub rank: i64,
-    pub present: bool,
+    /// `present` or `missing`.
+    pub availability: &'static str,
     pub samples: usize,
     pub allocated_delta_bytes: Option<i64>,
     pub reserved_delta_bytes: Option<i64>,
     pub hidden_gap_latest_bytes: Option<i64>,
     pub hidden_gap_peak_abs_bytes: Option<i64>,
-    pub first_anomaly: Option<Candidate>,
+    pub has_anomaly: bool,
+    pub first_anomaly_timestamp_ns: Option<i64>,
+    pub first_anomaly_signal: Option<String>,
+    pub first_anomaly_phase_path: Option<Text>,
 }
 
 /// The memory counters of the samples of a rank, in order of time. All lists have the same length.
@@ -41,11 +47,12 @@ pub struct RankTimeline {
 
 /// One of the two problems of a run that the diagnostics tab highlights: the earliest, or the most
 /// severe.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Indicator {
     /// Which of the two highlighted problems this is: `earliest` or `most_severe`.
     pub kind: &'static str,
     /// The problem that may be the first cause, with its rank and time.
+    #[serde(flatten)]
     pub candidate: Candidate,
 }
 
@@ -131,10 +138,8 @@ fn indicators(found: &[Candidate]) -> Vec<Indicator> {
         .min_by_key(|one| (std::cmp::Reverse(one.severity), one.timestamp_ns));
     let named = [("earliest", earliest), ("most_severe", worst)];
     let indicator = |(kind, candidate): (_, Option<&Candidate>)| {
-        Some(Indicator {
-            kind,
-            candidate: candidate?.clone(),
-        })
+        let candidate = candidate?.with_full_details();
+        Some(Indicator { kind, candidate })
     };
     named.into_iter().filter_map(indicator).collect()
 }
@@ -143,7 +148,7 @@ impl RankRow {
     fn missing(rank: i64) -> Self {
         let nothing = Self::of(rank, &RankTimeline::default(), &[]);
         Self {
-            present: false,
+            availability: "missing",
             ..nothing
         }
     }
@@ -155,7 +160,7 @@ impl RankRow {
         let peak = known.map(|gap| gap.saturating_abs()).max();
         Self {
             rank,
-            present: true,
+            availability: "present",
             samples: timeline.timestamps_ns.len(),
             allocated_delta_bytes: delta(&timeline.allocated),
             reserved_delta_bytes: delta(&timeline.reserved),
@@ -165,7 +170,10 @@ impl RankRow {
             } else {
                 peak
             },
-            first_anomaly: first.cloned(),
+            has_anomaly: first.is_some(),
+            first_anomaly_timestamp_ns: first.map(|first| first.timestamp_ns),
+            first_anomaly_signal: first.map(|first| first.signal.clone()),
+            first_anomaly_phase_path: first.and_then(|first| first.phase.clone()),
         }
     }
 }
