@@ -1,6 +1,5 @@
 //! Converts events in any form that callers pass: columns, event objects or plain mappings.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 use stormlog_analysis::Events;
@@ -160,22 +159,20 @@ impl Fields<'_, '_> {
 pub(crate) fn phase_origin(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<stormlog_analysis::phases::PhaseOrigin> {
-    let py = object.py();
     let metadata = field(object, "metadata")?;
-    let either =
-        |name: &Bound<'_, PyString>, usable: fn(&Value) -> bool| -> PyResult<Option<Value>> {
-            let direct = value(object, &name.to_cow()?)?.filter(usable);
-            match (direct, &metadata) {
-                (None, Some(metadata)) if metadata.cast::<PyMapping>().is_ok() => {
-                    Ok(value(metadata, &name.to_cow()?)?.filter(usable))
-                }
-                (direct, _) => Ok(direct),
+    let either = |name: &str, usable: fn(&Value) -> bool| -> PyResult<Option<Value>> {
+        let direct = value(object, name)?.filter(usable);
+        match (direct, &metadata) {
+            (None, Some(metadata)) if metadata.cast::<PyMapping>().is_ok() => {
+                Ok(value(metadata, name)?.filter(usable))
             }
-        };
+            (direct, _) => Ok(direct),
+        }
+    };
     let is_integer = |value: &Value| matches!(value, Value::Int(_));
     let is_text = |value: &Value| matches!(value, Value::Text(_));
     Ok(stormlog_analysis::phases::PhaseOrigin {
-        thread_id: either(intern!(py, "origin_thread_id"), is_integer)?.and_then(|v| v.as_int()),
-        scope_id: either(intern!(py, "origin_phase_scope_id"), is_text)?.and_then(text_of_value),
+        thread_id: either("origin_thread_id", is_integer)?.and_then(|v| v.as_int()),
+        scope_id: either("origin_phase_scope_id", is_text)?.and_then(text_of_value),
     })
 }

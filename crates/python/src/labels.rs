@@ -74,20 +74,16 @@ pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound
 #[pyfunction]
 pub(crate) fn event_fields<'py>(
     py: Python<'py>,
-    allocated: &Bound<'py, PyAny>,
-    reserved: &Bound<'py, PyAny>,
-    total: &Bound<'py, PyAny>,
-    collector: &Bound<'py, PyAny>,
+    allocated: Bound<'py, PyAny>,
+    reserved: Bound<'py, PyAny>,
+    total: Bound<'py, PyAny>,
+    collector: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    dict_of(py, &derived(allocated, reserved, total, collector)?)
+    dict_of(py, &derived(&[allocated, reserved, total, collector])?)
 }
 
-type Counters<'py> = (
-    Bound<'py, PyAny>,
-    Bound<'py, PyAny>,
-    Bound<'py, PyAny>,
-    Bound<'py, PyAny>,
-);
+/// Allocated, reserved and total bytes of an event, and the name of its collector.
+type Counters<'py> = [Bound<'py, PyAny>; 4];
 
 /// Computes the ratios that are derived from the counters of all events of a session, such as the
 /// highest utilization.
@@ -97,11 +93,7 @@ pub(crate) fn session_fields<'py>(
     events: Vec<Counters<'py>>,
     last_type: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let derived = |(allocated, reserved, total, collector): Counters<'py>| {
-        derived(&allocated, &reserved, &total, &collector)
-    };
-    let events = events.into_iter().map(derived);
-    let events = events.collect::<PyResult<Vec<_>>>()?;
+    let events = events.iter().map(derived).collect::<PyResult<Vec<_>>>()?;
     dict_of(py, &SessionFields::of(&events, Some(&word(last_type)?)))
 }
 
@@ -203,12 +195,7 @@ fn dimensions_of(dimensions: &Bound<'_, PyAny>) -> PyResult<Map> {
     map.ok_or_else(|| wrong_type(dimensions.py(), "dimensions must be a mapping"))
 }
 
-fn derived(
-    allocated: &Bound<'_, PyAny>,
-    reserved: &Bound<'_, PyAny>,
-    total: &Bound<'_, PyAny>,
-    collector: &Bound<'_, PyAny>,
-) -> PyResult<EventFields> {
+fn derived([allocated, reserved, total, collector]: &Counters<'_>) -> PyResult<EventFields> {
     // A value that Python treats as false counts as zero bytes.
     let bytes = |count: &Bound<'_, PyAny>| {
         if count.is_truthy()? {

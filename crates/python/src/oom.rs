@@ -77,27 +77,18 @@ pub(crate) struct DumpFields<'py> {
 /// Writes an OOM bundle and returns its directory.
 #[pyfunction]
 pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResult<PathBuf> {
-    let session = match &fields.session {
-        Some(session) => Some(
-            SessionSummary::from_map(&whole_map(session)?)
-                .map_err(|error| invalid_session(py, &error))?,
-        ),
-        None => None,
-    };
-    let [class, module, message] = &fields.exception;
+    let session = fields.session.as_ref().map(|session| {
+        SessionSummary::from_map(&whole_map(session)?).map_err(|error| invalid_session(py, &error))
+    });
     let events = fields.events.iter().map(whole_map);
     let dump = Dump {
         reason: text_from_python(&fields.reason)?,
-        exception: [
-            text_from_python(class)?,
-            text_from_python(module)?,
-            text_from_python(message)?,
-        ],
+        exception: exception_of(&fields.exception)?,
         context: fields.context.as_ref().map(text_from_python).transpose()?,
         backend: text_from_python(&fields.backend)?,
         events: events.collect::<PyResult<_>>()?,
         custom_metadata: whole_map(&fields.metadata)?,
-        session,
+        session: session.transpose()?,
         system: whole_map(&fields.system)?,
         pid: fields.pid,
         cwd: fields.cwd,
@@ -105,6 +96,15 @@ pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResu
     let (root, stamp, created) = (fields.root, fields.stamp, fields.created);
     let written = py.detach(|| oom::write(&root, dump, &stamp, &created, fields.sequence));
     written.map_err(|error| os_error(&error.source, &error.path))
+}
+
+/// The class name, the module and the text of an exception.
+fn exception_of([class, module, message]: &[Bound<'_, PyString>; 3]) -> PyResult<[Text; 3]> {
+    Ok([
+        text_from_python(class)?,
+        text_from_python(module)?,
+        text_from_python(message)?,
+    ])
 }
 
 /// Adds the exception, the context and further facts to an OOM bundle that is already written.
@@ -116,12 +116,7 @@ pub(crate) fn amend_oom_bundle(
     context: Option<Bound<'_, PyString>>,
     facts: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let [class, module, message] = &exception;
-    let exception = [
-        text_from_python(class)?,
-        text_from_python(module)?,
-        text_from_python(message)?,
-    ];
+    let exception = exception_of(&exception)?;
     let context = context.as_ref().map(text_from_python).transpose()?;
     let facts = whole_map(facts)?;
     let amended = py.detach(|| oom::amend(&path, exception, context, facts));
