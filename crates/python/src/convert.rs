@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 use serde::Serialize;
@@ -351,13 +352,36 @@ pub(crate) fn text_from_python(text: &Bound<'_, PyString>) -> PyResult<Text> {
 
 /// Converts a text to a Python string, including lone surrogates.
 pub(crate) fn text_to_python<'py>(py: Python<'py>, text: &Text) -> PyResult<Bound<'py, PyString>> {
-    if let Some(plain) = text.as_str() {
+    bytes_to_python(py, text.as_bytes())
+}
+
+/// Converts a text or `None` to a Python string or `None`.
+pub(crate) fn optional_to_python<'py>(
+    py: Python<'py>,
+    text: Option<&Text>,
+) -> PyResult<Option<Bound<'py, PyString>>> {
+    text.map(|text| text_to_python(py, text)).transpose()
+}
+
+/// Converts texts to Python strings.
+pub(crate) fn texts_to_python<'py>(
+    py: Python<'py>,
+    texts: &[Text],
+) -> PyResult<Vec<Bound<'py, PyString>>> {
+    texts.iter().map(|text| text_to_python(py, text)).collect()
+}
+
+/// Converts the bytes of a text, which may contain lone surrogates, to a Python string.
+pub(crate) fn bytes_to_python<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyString>> {
+    if let Ok(plain) = std::str::from_utf8(bytes) {
         return Ok(PyString::new(py, plain));
     }
-    let bytes = PyBytes::new(py, text.as_bytes());
-    Ok(bytes
-        .call_method1("decode", ("utf-8", "surrogatepass"))?
-        .cast_into::<PyString>()?)
+    let bytes = PyBytes::new(py, bytes);
+    let text = bytes.call_method1(intern!(py, "decode"), ("utf-8", "surrogatepass"))?;
+    Ok(text.cast_into::<PyString>()?)
 }
 
 type Entry<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);

@@ -18,7 +18,9 @@ use stormlog_capture::record::{self, AlertListener, Detail, EventQuery, RecordOp
 use stormlog_capture::store::host_name;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text};
 
-use crate::convert::{Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python};
+use crate::convert::{
+    Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python, texts_to_python,
+};
 use crate::errors::{invalid_value, raise};
 use crate::sink::sink_config;
 use crate::sources::collector_of;
@@ -329,11 +331,10 @@ type Scope<'py> = (
 );
 
 fn scope<'py>(py: Python<'py>, boundary: &Boundary) -> PyResult<Scope<'py>> {
-    let path = boundary.path.iter().map(|name| text_to_python(py, name));
     Ok((
         text_to_python(py, &boundary.scope_id)?,
         text_to_python(py, &boundary.name)?,
-        path.collect::<PyResult<_>>()?,
+        texts_to_python(py, &boundary.path)?,
     ))
 }
 
