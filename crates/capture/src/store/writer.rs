@@ -30,11 +30,12 @@ use super::fork::Holder;
 use super::lock::{self, Claim, Claimed, Lock};
 use super::recorder_mark::{mark_recorder, remove_recorder_mark};
 use super::recover::{recover, upsert};
-use super::reserve::Reserve;
+use super::reserve::reserve;
 use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
 use crate::collect::signed;
 use crate::files::Durability;
+use crate::kept_file::KeptFile;
 use crate::redact::LineFilter;
 
 /// The largest number of bytes that are buffered while the disk accepts no writes, enough for about
@@ -94,7 +95,7 @@ pub(crate) struct Writer {
     notices: Vec<String>,
     /// Disk space that is reserved during a session, so that the last manifest can be written on a
     /// full disk.
-    reserve: Option<Reserve>,
+    reserve: Option<KeptFile>,
     /// The object that ends the session when another sink of this process takes the directory over.
     holder: Option<Weak<dyn Holder>>,
     /// Whether the program closed the sink's file descriptors. The writer reports closed
@@ -257,7 +258,7 @@ impl Writer {
             return Err(error);
         }
         self.active = Some(active);
-        self.reserve = Reserve::take(&self.directory);
+        self.reserve = reserve(&self.directory);
         Ok(session)
     }
 
@@ -555,7 +556,7 @@ impl Writer {
                 self.note_closed();
                 // The program has probably closed the descriptor of the reserved disk space
                 // together with that of the directory lock.
-                self.reserve = Reserve::take(&self.directory);
+                self.reserve = reserve(&self.directory);
             }
             // The sink's directory was removed, or another process has locked it.
             Err(_) => {
