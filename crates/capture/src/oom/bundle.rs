@@ -100,16 +100,16 @@ pub fn write(
 /// Writes the files of a bundle; the manifest comes last, so that a bundle with a manifest is
 /// complete.
 fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
-    let session = dump.session.as_ref().map(SessionSummary::to_map);
-    let session_id = dump
-        .session
-        .as_ref()
-        .map(|session| session.session_id.clone());
-    let status = dump.session.as_ref().map(|session| session.status.as_str());
+    let session = dump.session.as_ref();
     let session_keys = |map: &mut Map| {
-        map.insert("session_id", session_id.clone());
+        map.insert(
+            "session_id",
+            session.map(|session| session.session_id.clone()),
+        );
+        let status = session.map(|session| session.status.as_str());
         map.insert("session_status", status.map(Text::from));
-        map.insert("session", session.clone().map_or(Value::Null, Value::Map));
+        let summary = session.map(SessionSummary::to_map);
+        map.insert("session", summary.map_or(Value::Null, Value::Map));
     };
     let event_count = signed(dump.events.len());
     let events = dump
