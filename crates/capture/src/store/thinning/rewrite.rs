@@ -192,22 +192,18 @@ impl Rewrite {
         };
         let mut names = self.inputs.iter().map(|segment| segment.filename.clone());
         let complete = |segment: &&Segment| segment.thinned_interval_ns <= MERGED_INTERVAL_NS;
-        let complete = self.inputs.iter().filter(complete).count();
+        let thinned = Thinned {
+            samples_dropped,
+            segments: signed(self.inputs.iter().filter(complete).count()),
+            until_ns,
+        };
         Some(Rewriting {
             segment: names.next()?,
             replaces: names.collect(),
             event_count,
             size_bytes,
             thinned_interval_ns: self.interval_ns,
-            thinned: Thinned {
-                samples_dropped,
-                segments: if samples_dropped > 0 {
-                    signed(complete)
-                } else {
-                    0
-                },
-                until_ns: if samples_dropped > 0 { until_ns } else { 0 },
-            },
+            thinned: thinned.reported().unwrap_or_default(),
         })
     }
 

@@ -13,11 +13,10 @@ use stormlog_format::scan::RawRecord;
 use stormlog_format::{Event, EventType, Map, Value, json, metadata_keys};
 
 /// The types of events that count as samples, which thinning may remove.
-const THINNED_TYPES: [&str; 2] = [EventType::Sample.as_str(), EventType::Step.as_str()];
+const THINNED_TYPES: [EventType; 2] = [EventType::Sample, EventType::Step];
 
 fn is_thinned(event_type: &[u8]) -> bool {
-    let mut types = THINNED_TYPES.iter();
-    types.any(|thinned| thinned.as_bytes() == event_type)
+    THINNED_TYPES.iter().any(|thinned| thinned.is(event_type))
 }
 
 /// The largest number of tracks that are followed at once; of further tracks, all samples are kept.
