@@ -75,16 +75,10 @@ impl Channel {
         self.wording
     }
 
-    pub(crate) fn source(&self) -> &CounterSource {
-        &self.source
-    }
-
-    pub(crate) fn health(&self) -> &Health {
-        &self.health
-    }
-
-    pub(crate) fn total(&self) -> Option<i64> {
-        self.total
+    /// The health of the collector, the total memory of its device, and the collector's source.
+    pub(crate) fn described(&self) -> (Health, Option<i64>, CounterSource) {
+        let source = CounterSource::clone(&self.source);
+        (self.health.clone(), self.total, source)
     }
 
     /// Takes a reading; `None` when the collector fails or when the delay after an earlier failure

@@ -26,15 +26,7 @@ impl Recorder {
     /// bundle.
     pub fn device_statistics(&self, last_bundle: Option<&Text>) -> Map {
         let current = self.current();
-        let health = self.with_channels(|channels| {
-            channels.first().map(|channel| {
-                (
-                    channel.health().clone(),
-                    channel.total(),
-                    channel.source().clone(),
-                )
-            })
-        });
+        let known = self.with_channels(|channels| channels.first().map(Channel::described));
         let state = self.state();
         // When the collector is busy, its health is taken from the last recorded event.
         let last = || {
@@ -42,7 +34,7 @@ impl Recorder {
             let health = Health::clone(&last.health);
             Some((health, last.known_total, CounterSource::clone(&last.source)))
         };
-        let (health, total, source) = health.flatten().or_else(last).map_or_else(
+        let (health, total, source) = known.flatten().or_else(last).map_or_else(
             || (Health::default(), None, None),
             |(health, total, source)| (health, total, Some(source)),
         );
