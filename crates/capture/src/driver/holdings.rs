@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
+use serde::Serialize;
+
 use crate::mutex::lock;
 
 /// The largest number of driver allocations that are followed at a time; the entries for them take
@@ -11,7 +13,7 @@ use crate::mutex::lock;
 const MOST_BLOCKS: usize = 1 << 16;
 
 /// A line of Python that led to an allocation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Site {
     /// The name of the file that contains the line, as the interpreter gives it.
     pub file: String,
@@ -22,7 +24,8 @@ pub struct Site {
 }
 
 /// The kind of memory that was allocated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Device memory that is not from a pool, and that the driver does not move to the host.
     Device,
@@ -32,18 +35,6 @@ pub enum Kind {
     Managed,
     /// A CUDA array. The driver chooses the layout of a CUDA array and reports no size.
     Array,
-}
-
-impl Kind {
-    /// The kind of memory as a recording spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Pool => "pool",
-            Self::Managed => "managed",
-            Self::Array => "array",
-        }
-    }
 }
 
 /// The address or handle that identifies an allocation until it is freed.
@@ -68,7 +59,7 @@ pub(super) struct Block {
 }
 
 /// The memory of one kind that one library and one line of Python hold on one device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Held {
     /// The index of the device in the process; `None` where it is not known.
     pub device: Option<u32>,
@@ -76,12 +67,13 @@ pub struct Held {
     pub kind: Kind,
     /// The library that asked for the memory; `None` where no caller was found.
     pub library: Option<String>,
-    /// The line of Python that led to the allocation, where it is known.
-    pub site: Option<Site>,
     /// How many bytes are held; `None` where the driver does not report sizes.
     pub bytes: Option<u64>,
     /// The number of allocations that these bytes consist of.
     pub blocks: u64,
+    /// The line of Python that led to the allocation, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<Site>,
 }
 
 /// The allocations of this process through the CUDA driver that have not been freed, and the number

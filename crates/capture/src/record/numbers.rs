@@ -1,6 +1,6 @@
 //! Computes the statistics of a session, which the trackers of the Python package return.
 
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Text, Value, json};
 
 use super::channel::Channel;
 use super::clock::now_ns;
@@ -141,8 +141,6 @@ impl State {
             Some(sink) => sink.diagnostics(),
             None => self.diagnostics,
         };
-        for (name, value) in diagnostics.named() {
-            map.insert(name, signed(value));
-        }
+        map.extend(json::map_of(&diagnostics));
     }
 }
