@@ -6,7 +6,7 @@
 //! moment, during which its stack frames do not change. When threads have waited too long in total
 //! for their lines of Python, no more questions are asked for a while.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Site;
@@ -36,12 +36,14 @@ pub struct Question {
     pub thread: u64,
 }
 
+#[derive(Default)]
 pub(super) struct Desk {
     state: Mutex<DeskState>,
     asked: Condvar,
     answered: Condvar,
 }
 
+#[derive(Default)]
 struct DeskState {
     is_staffed: bool,
     last: u64,
@@ -55,25 +57,9 @@ struct DeskState {
 /// The line of Python that a thread executes; `None` where no stack frame is the user's code.
 struct Answer(Option<Site>);
 
-pub(super) static DESK: Desk = Desk::new();
+pub(super) static DESK: LazyLock<Desk> = LazyLock::new(Desk::default);
 
 impl Desk {
-    const fn new() -> Self {
-        Self {
-            state: Mutex::new(DeskState {
-                is_staffed: false,
-                last: 0,
-                open: None,
-                answer: None,
-                spent: Duration::ZERO,
-                unanswered: 0,
-                period: None,
-            }),
-            asked: Condvar::new(),
-            answered: Condvar::new(),
-        }
-    }
-
     /// The line of Python that a thread executes, if the answer comes in time.
     pub(super) fn ask(&self, thread: u64) -> Option<Site> {
         let now = Instant::now();
@@ -142,13 +128,13 @@ mod tests {
 
     #[test]
     fn no_question_is_asked_before_a_thread_listens() {
-        assert_eq!(Desk::new().ask(1), None);
-        assert_eq!(lock(&Desk::new().state).last, 0);
+        assert_eq!(Desk::default().ask(1), None);
+        assert_eq!(lock(&Desk::default().state).last, 0);
     }
 
     #[test]
     fn a_thread_gets_the_answer_to_its_question() {
-        let desk = Desk::new();
+        let desk = Desk::default();
         assert_eq!(desk.next(Duration::ZERO), None);
         let is_over = AtomicBool::new(false);
         let answer = thread::scope(|scope| {
@@ -171,7 +157,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_too_late_is_dropped() {
-        let desk = Desk::new();
+        let desk = Desk::default();
         desk.next(Duration::ZERO);
         assert_eq!(desk.ask(7), None);
         let late = Question {
@@ -184,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_program_that_holds_the_interpreter_is_not_asked_for_long() {
-        let desk = Desk::new();
+        let desk = Desk::default();
         desk.next(Duration::ZERO);
         for _ in 0..100 {
             assert_eq!(desk.ask(7), None);
