@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stormlog_format::{EventType, Map, Text, Value, strip};
+use stormlog_format::{EventType, Map, Text, Value};
 
 use crate::collect::signed;
 
@@ -92,10 +92,7 @@ impl PhaseStacks {
         name: &Text,
         thread: &PhaseThread,
     ) -> Result<Boundary, PhaseError> {
-        let name = match name.as_str() {
-            Some(plain) => strip(plain).into(),
-            None => name.stripped(),
-        };
+        let name = name.stripped();
         if name.is_blank() {
             return Err(PhaseError::BlankName);
         }
