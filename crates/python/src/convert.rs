@@ -48,12 +48,14 @@ impl<'py> Objects<'py> {
             return Ok(None);
         };
         // In a record with a `schema_version`, the metadata must be a real dictionary.
-        let versioned = entries
-            .iter()
-            .any(|(key, _)| is_text(key, "schema_version"));
+        let versioned = entries.iter().any(|(key, _)| {
+            key.cast::<PyString>()
+                .is_ok_and(|key| key == "schema_version")
+        });
         self.map(&entries, |objects, key, value| {
             let opens = *key == "metadata"
-                && (value.is_instance_of::<PyDict>() || !versioned && is_mapping(value));
+                && (value.is_instance_of::<PyDict>()
+                    || !versioned && value.cast::<PyMapping>().is_ok());
             if opens {
                 objects.metadata(value)
             } else {
@@ -399,14 +401,6 @@ fn entries<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Entry<'py>>>>
         }
         Err(_) => Ok(None),
     }
-}
-
-fn is_mapping(object: &Bound<'_, PyAny>) -> bool {
-    object.cast::<PyMapping>().is_ok()
-}
-
-fn is_text(object: &Bound<'_, PyAny>, text: &str) -> bool {
-    object.cast::<PyString>().is_ok_and(|object| object == text)
 }
 
 /// The key of a mapping as text; a key that is not a string becomes its `str`.
