@@ -137,7 +137,14 @@ pub(super) fn all() -> MutexGuard<'static, Holdings> {
 
 #[cfg(test)]
 mod tests {
+    use stormlog_format::Value;
+    use stormlog_format::json::{Layout, Writer, value_of};
+
     use super::*;
+
+    fn to_line(value: &Value) -> String {
+        Writer::new(Layout::Line).to_string(value)
+    }
 
     fn block(bytes: u64, library: &str) -> Block {
         Block {
@@ -167,6 +174,37 @@ mod tests {
             [
                 (Some("libcublas.so.13"), Some(20), 1),
                 (Some("libnccl.so.2"), Some(5), 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_held_is_written_with_its_line_where_it_is_known() {
+        let mut holdings = Holdings::default();
+        let site = Site {
+            file: "train.py".to_owned(),
+            line: 8,
+            function: "main".to_owned(),
+        };
+        holdings.add(Key::Address(1), block(10, "a.so"));
+        let array = Block {
+            bytes: None,
+            device: None,
+            kind: Kind::Array,
+            library: None,
+            site: Some(Arc::new(site)),
+        };
+        holdings.add(Key::Array(1), array);
+        let written = holdings.summed();
+        let written = written.iter().map(|one| to_line(&value_of(one)));
+        assert_eq!(
+            written.collect::<Vec<_>>(),
+            [
+                "{\"device\": 0, \"kind\": \"device\", \"library\": \"a.so\", \"bytes\": 10, \
+                 \"blocks\": 1}",
+                "{\"device\": null, \"kind\": \"array\", \"library\": null, \"bytes\": null, \
+                 \"blocks\": 1, \"site\": {\"file\": \"train.py\", \"line\": 8, \
+                 \"function\": \"main\"}}",
             ]
         );
     }

@@ -199,3 +199,73 @@ impl RankTimeline {
         timeline
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stormlog_analysis::detect::Severity;
+    use stormlog_format::json::map_of;
+    use stormlog_format::{Map, Value};
+
+    use super::*;
+
+    fn keys(fields: &Map) -> Vec<String> {
+        fields.iter().map(|(key, _)| key.to_string()).collect()
+    }
+
+    #[test]
+    fn rows_and_indicators_have_the_fields_of_python() {
+        let row = map_of(&RankRow::missing(3));
+        assert_eq!(
+            keys(&row),
+            [
+                "rank",
+                "availability",
+                "samples",
+                "allocated_delta_bytes",
+                "reserved_delta_bytes",
+                "hidden_gap_latest_bytes",
+                "hidden_gap_peak_abs_bytes",
+                "has_anomaly",
+                "first_anomaly_timestamp_ns",
+                "first_anomaly_signal",
+                "first_anomaly_phase_path",
+            ]
+        );
+        assert_eq!(row.get("availability"), Some(&Value::text("missing")));
+        let problem = Candidate {
+            rank: 1,
+            severity: Severity::Warning,
+            timestamp_ns: 5,
+            signal: "gap:drift".into(),
+            details: "It grows.".into(),
+            confidence: Some(0.5),
+            reason_codes: vec!["drift"],
+            phase: Some("train".into()),
+        };
+        let [earliest, worst] = &indicators(&[problem])[..] else {
+            panic!("one problem is both the earliest and the most severe");
+        };
+        assert_eq!((earliest.kind, worst.kind), ("earliest", "most_severe"));
+        let fields = map_of(earliest);
+        assert_eq!(
+            keys(&fields),
+            [
+                "kind",
+                "rank",
+                "severity",
+                "timestamp_ns",
+                "signal",
+                "details",
+                "confidence",
+                "reason_codes",
+                "phase_path",
+            ]
+        );
+        assert_eq!(fields.get("severity"), Some(&Value::text("warning")));
+        assert_eq!(fields.get("phase_path"), Some(&Value::text("train")));
+        let details = Value::text("It grows. Phase: train.");
+        assert_eq!(fields.get("details"), Some(&details));
+        let reasons = Value::List(vec![Value::text("drift")]);
+        assert_eq!(fields.get("reason_codes"), Some(&reasons));
+    }
+}
