@@ -182,6 +182,7 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut UnwindContext) -> usize;
 }
 
+#[derive(Default)]
 struct Walk {
     modules: Modules,
     was_read_again: bool,
@@ -247,10 +248,7 @@ pub(super) fn library() -> Option<Arc<str>> {
     let known = lock(&MODULES).clone();
     let mut walk = Walk {
         modules: known.unwrap_or_else(read_again),
-        was_read_again: false,
-        frames: 0,
-        through_ctypes: false,
-        found: None,
+        ..Walk::default()
     };
     // SAFETY: the unwinder calls `on_frame` with the pointer to `walk`, and `walk` outlives the
     // call. `on_frame` cannot panic: it indexes nothing and its arithmetic saturates.
@@ -297,9 +295,7 @@ mod tests {
             let mut walk = Walk {
                 modules: modules.clone(),
                 was_read_again: true,
-                frames: 0,
-                through_ctypes: false,
-                found: None,
+                ..Walk::default()
             };
             let _ = addresses.iter().all(|&address| walk.step(address));
             walk.found.as_deref().map(str::to_owned)

@@ -281,7 +281,7 @@ impl Output {
 }
 
 /// Reads the lines of several segment files in order, one block of [`BLOCK`] bytes at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Blocks {
     files: Vec<PathBuf>,
     next: usize,
@@ -293,9 +293,7 @@ impl Blocks {
     fn of(files: Vec<PathBuf>) -> Self {
         Self {
             files,
-            next: 0,
-            open: None,
-            buffer: Vec::new(),
+            ..Self::default()
         }
     }
 

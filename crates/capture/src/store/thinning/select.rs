@@ -23,7 +23,7 @@ fn is_thinned(event_type: &[u8]) -> bool {
 const MOST_TRACKS: usize = 4096;
 
 /// Decides for each line in a group of segments whether thinning keeps it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Selection {
     interval_ns: i64,
     lines: usize,
@@ -96,11 +96,7 @@ impl Selection {
     pub(super) fn new(interval_ns: i64) -> Self {
         Self {
             interval_ns,
-            lines: 0,
-            survivors: Vec::new(),
-            tracks: HashMap::new(),
-            sessions: Vec::new(),
-            latest_ns: 0,
+            ..Self::default()
         }
     }
 
