@@ -59,7 +59,8 @@ impl Sampler {
                     break;
                 }
             }
-            thread_shared.finish();
+            lock(&thread_shared.signals).finished = true;
+            thread_shared.changed.notify_all();
         })?;
         Ok(Self { shared, interval })
     }
@@ -85,11 +86,6 @@ impl Shared {
             .changed
             .wait_timeout_while(lock(&self.signals), left, waits);
         waited.unwrap_or_else(PoisonError::into_inner).0.stop
-    }
-
-    fn finish(&self) {
-        lock(&self.signals).finished = true;
-        self.changed.notify_all();
     }
 }
 
