@@ -78,15 +78,14 @@ pub(crate) fn load_events(
     session_id: Option<&str>,
     skip_damaged: bool,
 ) -> PyResult<(EventRows, Vec<DamageFields>)> {
-    let loaded = load(
+    let (events, damage) = load(
         py,
         &path,
         permissive_legacy,
         events_key,
         skip_damaged,
         |options| stormlog_analysis::load_events(&path, session_id, options),
-    );
-    let (events, damage) = loaded?;
+    )?;
     Ok((EventRows(events), fields(&damage)))
 }
 

@@ -93,10 +93,7 @@ impl Recorder {
             } else {
                 Detail::Changes
             },
-            start_metadata: match &options.start_metadata {
-                Some(metadata) => whole_map(metadata)?,
-                None => Map::new(),
-            },
+            start_metadata: whole_map_or_empty(options.start_metadata.as_ref())?,
         };
         let listener = listener.map(alert_listener);
         let recorder = record::Recorder::new(record_options, vec![collector], listener);
@@ -157,7 +154,7 @@ impl Recorder {
         context: &str,
         metadata: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let metadata = metadata.map_or_else(|| Ok(Map::new()), whole_map)?;
+        let metadata = whole_map_or_empty(metadata)?;
         py.detach(|| self.core.record(event_type, change, context, metadata));
         Ok(())
     }
@@ -250,7 +247,7 @@ impl Recorder {
         reason: &str,
         facts: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let facts = facts.map_or_else(|| Ok(Map::new()), whole_map)?;
+        let facts = whole_map_or_empty(facts)?;
         let payloads = py.detach(|| self.core.record_oom(reason, facts));
         dicts_of(py, &payloads)
     }
@@ -322,6 +319,10 @@ pub(crate) fn whole_map(object: &Bound<'_, PyAny>) -> PyResult<Map> {
         let message = format!("expected a mapping, not {}", object.get_type());
         raise(object.py(), "InvalidTypeError", message)
     })
+}
+
+fn whole_map_or_empty(object: Option<&Bound<'_, PyAny>>) -> PyResult<Map> {
+    object.map_or_else(|| Ok(Map::new()), whole_map)
 }
 
 type Scope<'py> = (
