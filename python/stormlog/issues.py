@@ -160,7 +160,7 @@ class StormlogIssue:
 
 
 def normalize_issue_state(state: str) -> IssueState:
-    """The state, spelled as in files. Raises ``ValueError`` when there is no such state."""
+    """The state in the spelling that files use, such as ``issues.json``. Raises ``ValueError`` when there is no such state."""
     return cast(IssueState, _core.issue_state(state))
 
 

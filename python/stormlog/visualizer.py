@@ -46,7 +46,7 @@ class MemoryVisualizer:
 
     ``profiler`` is the default source of the plots: a profiler, a tracker, a loaded session, a list
     of events, or the path of an artifact. The same can be passed as ``results`` or ``snapshots`` of
-    a single plot. Snapshots are here the readings of a profiler's monitoring.
+    a single plot. Here, snapshots are the readings that a profiler took while it monitored.
     """
 
     def __init__(self, profiler: Any = None) -> None:

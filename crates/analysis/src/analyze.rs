@@ -44,6 +44,14 @@ pub enum AnalyzeError {
     RankNotFound { rank: i64, known: String },
 }
 
+impl AnalyzeError {
+    pub(crate) fn rank_not_found<R: ToString>(rank: i64, known: &BTreeSet<R>) -> Self {
+        let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+        let known = known.join(", ");
+        Self::RankNotFound { rank, known }
+    }
+}
+
 /// The analysis of the sessions of one job, as one run.
 #[derive(Debug)]
 pub struct RunReport {
@@ -235,28 +243,22 @@ fn choose(
         }
     }
     if let Some(rank) = options.rank {
-        let ranks = |session: &LoadedSession| -> BTreeSet<i64> {
-            session
-                .events
-                .iter()
-                .map(|event| event.origin().rank)
-                .collect()
-        };
-        let known: BTreeSet<i64> = sessions.iter().flat_map(|(_, s)| ranks(s)).collect();
+        let events = sessions
+            .iter()
+            .flat_map(|(_, session)| session.events.iter());
+        let known: BTreeSet<i64> = events.map(|event| event.origin().rank).collect();
         for (_, session) in sessions.iter_mut() {
             session.events = session.events.of_rank(rank);
         }
         sessions.retain(|(_, session)| !session.events.is_empty());
         if sessions.is_empty() {
-            let known: Vec<String> = known.iter().map(i64::to_string).collect();
-            let known = known.join(", ");
-            return Err(AnalyzeError::RankNotFound { rank, known });
+            return Err(AnalyzeError::rank_not_found(rank, &known));
         }
     }
     Ok(())
 }
 
-fn detector_options(options: &AnalyzeOptions) -> detect::Options {
+pub(crate) fn detector_options(options: &AnalyzeOptions) -> detect::Options {
     detect::Options {
         oom_horizon_hours: options.oom_horizon_hours,
     }

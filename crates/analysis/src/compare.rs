@@ -166,7 +166,7 @@ pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
     let ranks: Vec<RankComparison> = ranks
         .into_iter()
         .map(|(base_rank, new_rank)| {
-            let several = has_several(&new.profile, new_rank.rank);
+            let several = has_several(&new.profile.ranks, new_rank.rank);
             compare_rank(base_rank, new_rank, several)
         })
         .collect();
@@ -229,8 +229,8 @@ fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
     (both, only_base, only_new)
 }
 
-fn has_several(profile: &Profile, rank: u32) -> bool {
-    let devices = profile.ranks.iter().filter(|one| one.rank == rank);
+fn has_several(ranks: &[TrackLevels], rank: u32) -> bool {
+    let devices = ranks.iter().filter(|one| one.rank == rank);
     devices.count() > 1
 }
 

@@ -173,7 +173,7 @@ fn tables(bytes: &[u8]) -> Option<Tables<'_>> {
                 tables.locations.insert(id, functions);
             }
             Field::Bytes(5, function) => {
-                let [id, name] = two_numbers(function, [1, 2])?;
+                let (id, name) = two_numbers(function)?;
                 tables.functions.insert(id, name);
             }
             Field::Bytes(6, string) => tables.strings.push(string),
@@ -205,22 +205,21 @@ fn location_of(bytes: &[u8]) -> Option<(u64, Vec<u64>)> {
     for field in fields(bytes) {
         match field? {
             Field::Number(1, number) => id = number,
-            Field::Bytes(4, line) => functions.push(two_numbers(line, [1, 2])?[0]),
+            Field::Bytes(4, line) => functions.push(two_numbers(line)?.0),
             _ => {}
         }
     }
     Some((id, functions))
 }
 
-fn two_numbers(bytes: &[u8], wanted: [u64; 2]) -> Option<[u64; 2]> {
-    let mut found = [0, 0];
+/// The numbers in the fields 1 and 2 of a message; 0 for a missing number.
+fn two_numbers(bytes: &[u8]) -> Option<(u64, u64)> {
+    let mut found = (0, 0);
     for field in fields(bytes) {
-        if let Field::Number(number, value) = field? {
-            for (index, wanted) in wanted.into_iter().enumerate() {
-                if number == wanted {
-                    found[index] = value;
-                }
-            }
+        match field? {
+            Field::Number(1, value) => found.0 = value,
+            Field::Number(2, value) => found.1 = value,
+            _ => {}
         }
     }
     Some(found)

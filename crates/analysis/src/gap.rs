@@ -180,6 +180,7 @@ impl Series {
         }
         let (at, largest) = first_largest(self.gaps.iter().copied())?;
         let top = score(&largest);
+        let round = |value: f64, digits| Number::Real(rounding::python(value, digits));
         Some(self.finding(
             GapClass::TransientSpike,
             top > threshold * 2.0,
@@ -187,12 +188,9 @@ impl Series {
             vec![
                 ("spike_count", Number::Count(count)),
                 ("max_gap_bytes", Number::Real(largest)),
-                ("max_zscore", Number::Real(rounding::python(top, 3))),
-                ("mean_gap_bytes", Number::Real(rounding::python(mean, 1))),
-                (
-                    "std_gap_bytes",
-                    Number::Real(rounding::python(deviation, 1)),
-                ),
+                ("max_zscore", round(top, 3)),
+                ("mean_gap_bytes", round(mean, 1)),
+                ("std_gap_bytes", round(deviation, 1)),
             ],
             format!(
                 "Detected {count} transient spike(s) in the device-vs-allocator gap \
@@ -294,8 +292,8 @@ impl Series {
     }
 }
 
-/// The gap in bytes, and as a share of the device.
-fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
+/// The gap of an event in bytes, and as a share of the device. The share is never negative.
+pub fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
     let (gap, total) = (device_gap(event)? as f64, device_total(event)? as f64);
     Some((gap, (gap / total).abs()))
 }

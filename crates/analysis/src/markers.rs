@@ -54,17 +54,14 @@ pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
         .collect();
     if include_phases {
         let replay = PhaseReplay::of_events(events);
-        let identities = if replay.is_empty() {
-            Identities::default()
-        } else {
-            let mut identities = Identities::default();
+        let mut identities = Identities::default();
+        if !replay.is_empty() {
             for event in events.iter() {
                 let origin = event.origin();
                 let key = (&origin.session_id, origin.rank);
                 identities.see(key, Some(origin.local_rank), Some(origin.world_size));
             }
-            identities
-        };
+        }
         markers.extend(phases(&replay, &identities));
     }
     sorted(markers)

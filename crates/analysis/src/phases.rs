@@ -150,14 +150,12 @@ impl PhaseReplay {
         rank: Option<i64>,
         origin: &PhaseOrigin,
     ) -> Option<PhaseAttribution> {
-        if self.groups.is_empty() {
-            return None;
-        }
         attribute(&self.active_spans(timestamp_ns, session_id, rank), origin)
     }
 
     /// The phase of an event.
     pub fn resolve_event(&self, event: EventRef<'_>) -> Option<PhaseAttribution> {
+        // Without phases, the metadata need not be parsed.
         if self.groups.is_empty() {
             return None;
         }

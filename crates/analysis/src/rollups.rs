@@ -24,9 +24,7 @@ pub fn rollup_path(path: &Path) -> PathBuf {
 /// Reads the rollups of a sink. `None` when the rollups cannot be read, or when the manifest of the
 /// sink lists other segments, or another number of events or bytes, than the rollups cover.
 pub fn read_rollups(path: &Path) -> Option<RollupFile> {
-    let file = rollup_path(path);
-    let text = read_beside(folder_of(&file), &file).ok()?;
-    let file = RollupFile::from_value(&parse(&text).ok()?).ok()?;
+    let file = parsed(folder_of(&rollup_path(path)), <[u8]>::to_vec)?;
     let manifest = manifest_path(path).and_then(|path| read_manifest(&path));
     manifest
         .is_none_or(|manifest| file.matches(&manifest))
@@ -36,23 +34,19 @@ pub fn read_rollups(path: &Path) -> Option<RollupFile> {
 /// Reads the rollups of a sink without their time windows, which are most of the file. `None`
 /// unless the rollups match the manifest.
 pub(crate) fn read_totals(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
-    read_part(sink, manifest, without_windows)
+    parsed(sink, without_windows).filter(|rollups| rollups.matches(manifest))
 }
 
 /// Reads the rollups of a sink with their time windows. `None` unless the rollups match the
 /// manifest.
 pub(crate) fn read_windows(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
-    read_part(sink, manifest, <[u8]>::to_vec)
+    parsed(sink, <[u8]>::to_vec).filter(|rollups| rollups.matches(manifest))
 }
 
-fn read_part(
-    sink: &Path,
-    manifest: &Manifest,
-    part: impl Fn(&[u8]) -> Vec<u8>,
-) -> Option<RollupFile> {
+/// Parses the part of a sink's rollups that `part` selects from the bytes of the file.
+fn parsed(sink: &Path, part: impl Fn(&[u8]) -> Vec<u8>) -> Option<RollupFile> {
     let bytes = read_beside(sink, &sink.join(ROLLUP_FILENAME)).ok()?;
-    let rollups = RollupFile::from_value(&parse(&part(&bytes)).ok()?).ok()?;
-    rollups.matches(manifest).then_some(rollups)
+    RollupFile::from_value(&parse(&part(&bytes)).ok()?).ok()
 }
 
 /// Computes the rollup of a session from its events: totals and extremes of the whole session, and

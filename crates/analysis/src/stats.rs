@@ -22,7 +22,7 @@ pub(crate) fn quantile(values: &[f64], q: f64) -> f64 {
 }
 
 /// The median: the middle value, or the mean of the two middle values when the count is even.
-pub(crate) fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
     }
@@ -35,6 +35,11 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
     let lower = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     lower.midpoint(upper)
+}
+
+/// The highest of the values; minus infinity when there are none.
+pub(crate) fn highest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// The median absolute deviation, scaled so that it equals the standard deviation for normally

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, Report, analyze_alongside};
 use stormlog_analysis::gap::{self, GapFinding, GapThresholds};
-use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
 use stormlog_analysis::{Events, Loaded, LoadedSession, timeline};
-use stormlog_format::{Text, byte_text};
+use stormlog_format::byte_text;
 
 use crate::collective::{self, CollectiveAttribution, CollectiveConfig};
 use crate::cross_rank::{self, CrossRank, FirstCause};
@@ -53,9 +53,7 @@ impl Analyses {
         // adjacent in memory.
         let events = Events::joined(&chosen);
         let replay = PhaseReplay::of_events(&events);
-        let resolve = |at_ns: i64, session_id: &Text, rank: i64| {
-            replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
-        };
+        let resolve = cross_rank::resolver(&replay);
         let several = || {
             let mut ranks = events.iter().map(|event| event.origin().rank);
             let first = ranks.next();

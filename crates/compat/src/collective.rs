@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_analysis::gap::regression::{mean, sample_deviation};
+use stormlog_analysis::gap::regression::{mean, median, sample_deviation};
 use stormlog_analysis::gap::rounding;
 use stormlog_analysis::gap::samples::{device_gap, device_total};
 use stormlog_analysis::phases::{self, PhaseAttribution};
@@ -79,6 +79,7 @@ pub struct CollectiveAttribution {
     pub phase: Option<PhaseAttribution>,
 }
 
+#[derive(Clone, Copy)]
 struct Sample {
     timestamp_ns: i64,
     index: usize,
@@ -87,10 +88,7 @@ struct Sample {
 }
 
 struct Spike {
-    timestamp_ns: i64,
-    index: usize,
-    gap: i64,
-    ratio: Option<f64>,
+    sample: Sample,
     zscore: f64,
     markers: Vec<i64>,
 }
@@ -127,20 +125,15 @@ pub fn attribute(
     let clock = Synchrony::of(&spikes, config.synchrony_window_ns);
     let scored = spikes.iter().flat_map(|(rank, of_rank)| {
         let clock = &clock;
-        let one = move |spike| {
+        of_rank.iter().filter_map(move |spike| {
             let ranks = clock.ranks_near(spike);
-            score(*rank, spike, ranks, world_size, start_ns, config)
-        };
-        let phased = of_rank.iter().filter_map(move |spike| {
-            let session_id = &events.get(spike.index)?.origin().session_id;
-            let phase = |found: &CollectiveAttribution| -> Option<PhaseAttribution> {
-                resolve?(spike.timestamp_ns, session_id, found.rank)
-            };
-            let mut found = one(spike)?;
-            found.phase = phase(&found);
+            let mut found = score(*rank, spike, ranks, world_size, start_ns, config)?;
+            let sample = &spike.sample;
+            let session_id = &events.get(sample.index)?.origin().session_id;
+            found.phase =
+                resolve.and_then(|resolve| resolve(sample.timestamp_ns, session_id, *rank));
             Some(found)
-        });
-        phased.collect::<Vec<_>>()
+        })
     });
     merge_overlapping(scored.collect())
 }
@@ -217,10 +210,7 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
         .filter_map(|sample| {
             let zscore = scale.score(sample.gap as f64);
             (zscore >= config.robust_zscore_threshold).then(|| Spike {
-                timestamp_ns: sample.timestamp_ns,
-                index: sample.index,
-                gap: sample.gap,
-                ratio: sample.ratio,
+                sample: *sample,
                 zscore: rounding::python(zscore, 4),
                 markers: near(markers, sample.timestamp_ns, config.marker_window_ns).to_vec(),
             })
@@ -246,9 +236,9 @@ struct RobustScale {
 
 impl RobustScale {
     fn of(values: &[f64]) -> Self {
-        let centre = median(values.to_vec());
-        let distances = values.iter().map(|value| (value - centre).abs()).collect();
-        let mad = median(distances);
+        let centre = median(values);
+        let distances: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
+        let mad = median(&distances);
         if mad > 0.0 {
             return Self {
                 centre,
@@ -271,18 +261,6 @@ impl RobustScale {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    let middle = values.len() / 2;
-    let even = values.len().is_multiple_of(2);
-    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    let upper = *upper;
-    if !even {
-        return upper;
-    }
-    let lower = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    f64::midpoint(lower, upper)
-}
-
 /// The spikes of all ranks as pairs of time and rank, in order of time, to count how many ranks
 /// spike together.
 struct Synchrony {
@@ -294,7 +272,11 @@ impl Synchrony {
     fn of(by_rank: &BTreeMap<i64, Vec<Spike>>, window_ns: f64) -> Self {
         let mut spikes: Vec<(i64, i64)> = by_rank
             .iter()
-            .flat_map(|(rank, spikes)| spikes.iter().map(|spike| (spike.timestamp_ns, *rank)))
+            .flat_map(|(rank, spikes)| {
+                spikes
+                    .iter()
+                    .map(|spike| (spike.sample.timestamp_ns, *rank))
+            })
             .collect();
         spikes.sort_unstable();
         Self { spikes, window_ns }
@@ -303,7 +285,8 @@ impl Synchrony {
     /// The number of ranks with a spike within the time window around a spike, including the
     /// spike's own rank.
     fn ranks_near(&self, spike: &Spike) -> usize {
-        let apart = |(at_ns, _): &(i64, i64)| at_ns.saturating_sub(spike.timestamp_ns) as f64;
+        let apart =
+            |(at_ns, _): &(i64, i64)| at_ns.saturating_sub(spike.sample.timestamp_ns) as f64;
         let first = self
             .spikes
             .partition_point(|at| apart(at) < -self.window_ns);
@@ -331,8 +314,9 @@ fn score(
         0.0
     };
     let alone = world_size <= 1 || ranks <= 1;
-    let by_bytes = share(spike.gap as f64, config.min_gap_bytes);
-    let by_ratio = spike
+    let sample = &spike.sample;
+    let by_bytes = share(sample.gap as f64, config.min_gap_bytes);
+    let by_ratio = sample
         .ratio
         .map_or(0.0, |ratio| share(ratio, config.min_gap_ratio));
     let divergence = by_bytes.max(by_ratio);
@@ -347,7 +331,7 @@ fn score(
     if alone {
         confidence -= 0.15;
     }
-    if spike.ratio.is_none() {
+    if sample.ratio.is_none() {
         confidence -= 0.05;
     }
     let confidence = rounding::python(confidence.clamp(0.0, 1.0), 3);
@@ -369,7 +353,7 @@ fn score(
     if alone {
         reasons.insert("single_rank_only");
     }
-    let at = spike.timestamp_ns;
+    let at = sample.timestamp_ns;
     let first = spike.markers.first().map_or(at, |marker| at.min(*marker));
     let last = spike.markers.last().map_or(at, |marker| at.max(*marker));
     let padding = config.padding_ns();
@@ -385,8 +369,8 @@ fn score(
             synchronized_ranks: ranks,
             expected_world_size: world_size,
             synchrony_ratio: rounding::python(synchrony, 4),
-            peak_gap_bytes: spike.gap,
-            peak_gap_ratio: spike.ratio.map(|ratio| rounding::python(ratio, 6)),
+            peak_gap_bytes: sample.gap,
+            peak_gap_ratio: sample.ratio.map(|ratio| rounding::python(ratio, 6)),
             robust_zscore: spike.zscore,
         },
         phase: None,

@@ -6,7 +6,7 @@ mod first_cause;
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use stormlog_analysis::phases::PhaseAttribution;
+use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
 use stormlog_analysis::{EventRef, Events, Origin, RowId};
 use stormlog_format::{EventType, Text};
 
@@ -89,11 +89,11 @@ pub fn merge(events: &Events) -> CrossRank {
         cross.notes.push(note.into());
     }
     if census.samples == 0 {
-        cross.note_no_samples();
+        cross.notes.push(NO_SAMPLES.into());
         return cross;
     }
     let jobs = census.jobs();
-    cross.job_id = jobs.most_common();
+    cross.job_id = jobs.most().cloned();
     let filter = (jobs.0.len() > 1).then(|| cross.job_id.clone()).flatten();
     if filter.is_some() {
         let note = "Multiple job_id values were observed; filtering to the most common value.";
@@ -108,14 +108,12 @@ pub fn merge(events: &Events) -> CrossRank {
         .collect();
     cross.median_interval_ns = grouped.median_interval_ns();
     cross.ranks = grouped.ranks;
-    cross.align();
     if !cross.missing_ranks.is_empty() {
         let ranks = listed(&cross.missing_ranks);
         let note = format!("Missing rank data for ranks: {ranks}.");
-        cross
-            .notes
-            .insert(cross.notes.len() - cross.skew_notes(), note);
+        cross.notes.push(note);
     }
+    cross.align();
     cross
 }
 
@@ -152,24 +150,22 @@ impl CrossRank {
         self.alignment_offsets_ns.get(&rank).copied().unwrap_or(0)
     }
 
-    fn note_no_samples(&mut self) {
-        self.notes.push(NO_SAMPLES.into());
-    }
-
-    /// Shifts every rank so that its first sample coincides with that of the lowest rank.
+    /// Shifts every rank so that its first sample coincides with that of the lowest rank, and adds a
+    /// note about each rank that is shifted far.
     fn align(&mut self) {
         let first = |of_rank: &RankSamples| of_rank.samples.first().map(|s| s.timestamp_ns);
         // The ranks are sorted, so the lowest rank is the anchor to which the others are aligned.
         let Some(anchor) = self.ranks.values().next().and_then(first) else {
             return;
         };
+        let limit = self.median_interval_ns.saturating_mul(SKEW_INTERVALS);
         for (rank, of_rank) in &self.ranks {
             let Some(start) = first(of_rank) else {
                 continue;
             };
             let offset = start.saturating_sub(anchor);
             self.alignment_offsets_ns.insert(*rank, offset);
-            if self.is_skewed(offset) {
+            if self.median_interval_ns > 0 && offset.saturating_abs() > limit {
                 self.notes.push(format!(
                     "Rank {rank} starts {offset} ns from the anchor; first-sample alignment may be \
                      approximate."
@@ -177,21 +173,19 @@ impl CrossRank {
             }
         }
     }
-
-    fn is_skewed(&self, offset: i64) -> bool {
-        let limit = self.median_interval_ns.saturating_mul(SKEW_INTERVALS);
-        self.median_interval_ns > 0 && offset.saturating_abs() > limit
-    }
-
-    fn skew_notes(&self) -> usize {
-        let offsets = self.alignment_offsets_ns.values();
-        offsets.filter(|offset| self.is_skewed(**offset)).count()
-    }
 }
 
 /// Returns the phase of the program at a time (nanoseconds since the epoch), in a session and on a
 /// rank.
 pub type ResolvePhase<'a> = dyn Fn(i64, &Text, i64) -> Option<PhaseAttribution> + 'a;
+
+/// The function that finds phases in `replay`. The search is not restricted to one thread or one
+/// phase, because only the metadata of an event could name them, and no event is given.
+pub(crate) fn resolver(
+    replay: &PhaseReplay,
+) -> impl Fn(i64, &Text, i64) -> Option<PhaseAttribution> {
+    |at_ns, session_id, rank| replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
+}
 
 /// The numbers as a text for messages, such as `0, 2, 5`.
 fn listed(numbers: &[i64]) -> String {
@@ -287,12 +281,6 @@ impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
             .iter()
             .reduce(|best, next| if next.1 > best.1 { next } else { best });
         most.map(|(value, _)| *value)
-    }
-}
-
-impl Tally<&Text> {
-    fn most_common(&self) -> Option<Text> {
-        self.most().cloned()
     }
 }
 

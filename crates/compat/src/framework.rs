@@ -6,7 +6,7 @@ mod advice;
 mod usage;
 
 use stormlog_analysis::gap::regression::mean;
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Text, Value, names};
 
 pub use advice::{priority_actions, suggestions};
 pub use usage::{leaks, patterns};
@@ -26,16 +26,11 @@ pub enum Framework {
     Jax,
 }
 
-impl Framework {
-    /// The framework with the import name `tensorflow` or `jax`; `None` for other names.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "tensorflow" => Some(Self::TensorFlow),
-            "jax" => Some(Self::Jax),
-            _ => None,
-        }
-    }
-}
+// The names under which programs import the frameworks.
+names!(Framework {
+    TensorFlow => "tensorflow",
+    Jax => "jax",
+});
 
 /// The totals of all calls of one function in a profile.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +45,14 @@ pub struct FunctionProfile {
     pub total_memory_mb: f64,
     /// Highest memory in use during any call, in megabytes.
     pub peak_memory_mb: f64,
+}
+
+impl FunctionProfile {
+    /// Memory left in use and seconds per call; `None` for a function that was not called.
+    fn per_call(&self) -> Option<(f64, f64)> {
+        let calls = self.calls as f64;
+        (self.calls > 0).then(|| (self.total_memory_mb / calls, self.total_seconds / calls))
+    }
 }
 
 /// Fragmentation: the share of reserved memory that is not in use, over time.
@@ -133,14 +136,14 @@ fn tier(value: f64, high: (f64, f64), low: (f64, f64)) -> f64 {
 pub fn performance(framework: Framework, functions: &[FunctionProfile]) -> Map {
     let mut by_name = Vec::new();
     let mut advice = Vec::new();
-    for function in functions.iter().filter(|function| function.calls > 0) {
-        let calls = function.calls as f64;
-        let memory = function.total_memory_mb / calls;
-        let seconds = function.total_seconds / calls;
+    for function in functions {
+        let Some((memory, seconds)) = function.per_call() else {
+            continue;
+        };
         let mut map = Map::new();
         map.insert("avg_memory_per_call", Value::Float(memory));
         map.insert("avg_duration_per_call", Value::Float(seconds));
-        let score = function_score(memory, seconds);
+        let score = function_score((memory, seconds));
         map.insert("efficiency_score", Value::Float(score));
         map.insert("total_calls", function.calls);
         by_name.push((function.name.clone(), Value::Map(map)));
@@ -173,7 +176,7 @@ fn list(texts: Vec<String>) -> Value {
     Value::List(texts.collect())
 }
 
-fn function_score(memory_per_call: f64, seconds_per_call: f64) -> f64 {
+fn function_score((memory_per_call, seconds_per_call): (f64, f64)) -> f64 {
     let memory = if memory_per_call > 1000.0 { 0.5 } else { 1.0 };
     let time = if seconds_per_call > 1.0 { 0.7 } else { 1.0 };
     memory * time
@@ -195,14 +198,8 @@ pub fn score(
         categories.insert("fragmentation", Value::Float(unfragmented));
     }
     let unfragmented = unfragmented.unwrap_or(5.0);
-    let called = functions.iter().filter(|function| function.calls > 0);
-    let scores: Vec<f64> = called
-        .map(|function| {
-            let calls = function.calls as f64;
-            let memory = function.total_memory_mb / calls;
-            function_score(memory, function.total_seconds / calls)
-        })
-        .collect();
+    let called = functions.iter().filter_map(FunctionProfile::per_call);
+    let scores: Vec<f64> = called.map(function_score).collect();
     let performance = if scores.is_empty() {
         5.0
     } else {

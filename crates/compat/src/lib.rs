@@ -24,3 +24,14 @@ pub use analyses::Analyses;
 pub use document::ReportDocument;
 pub use lines::lines;
 pub use rank_story::story_of_ranks;
+
+/// The items without repetitions, in the order of their first occurrence.
+fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct: Vec<T> = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
+}

@@ -206,13 +206,9 @@ fn source_kind(record: &Map, metadata: &Map) -> &'static str {
 
 fn stage(metadata: &Map) -> Option<Text> {
     let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
-    let path_end = || match scope.get("path") {
-        Some(Value::List(path)) => path.last(),
-        _ => None,
-    };
     let known = |value: &Value| value.as_text().filter(|text| !text.is_blank()).cloned();
     let name = scope.get("name").and_then(known);
-    name.or_else(|| path_end().and_then(known))
+    name.or_else(|| scope.list("path").last().and_then(known))
 }
 
 fn severity(event_type: &Text, metadata: &Map) -> Option<Text> {

@@ -203,7 +203,7 @@ fn collective_fields<'py>(
 pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
     let preset = Preset::of_name(&text_from_python(name.cast()?)?)
         .map_err(|error| invalid_value(name.py(), error))?;
-    Ok((preset.as_str(), preset.config().values()))
+    Ok((preset.as_str(), preset.values()))
 }
 
 /// Raises an error for names that are not limits of the attribution to collective operations.

@@ -27,7 +27,7 @@ fn functions(fields: Vec<FunctionFields<'_>>) -> PyResult<Vec<FunctionProfile>> 
 
 fn framework_of(py: Python<'_>, name: &str) -> PyResult<Framework> {
     let unknown = || invalid_value(py, format!("unknown framework '{name}'"));
-    Framework::from_name(name).ok_or_else(unknown)
+    Framework::parse(name).ok_or_else(unknown)
 }
 
 /// Finds signs of a leak in memory use over time, given in megabytes.

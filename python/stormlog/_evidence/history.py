@@ -13,7 +13,7 @@ from .. import _core, _cuda_history
 Block = tuple[int, int, int, list[dict[str, Any]]]
 
 # Why a search is refused when ``History.is_taken``.
-TAKEN = "the program itself recorded PyTorch's allocation history in an evidence window"
+TAKEN = "the program began to record PyTorch's allocation history while a window was open"
 
 # PyTorch has one history for all devices of the process, so only one search may use it at a time.
 turn = _cuda_history.Turn()

@@ -223,5 +223,5 @@ class Windows:
 def _too_long(counters: Counters, seconds: float, is_programs: bool) -> str:
     of = f"{counters.blocks:,} blocks"
     if is_programs:
-        of += " and the history that the program records itself"
+        of += " and the history that the program itself records"
     return f"a snapshot of {of} is estimated to take {seconds * 1000:,.0f} ms"

@@ -173,7 +173,7 @@ def validate_jax_environment() -> dict[str, Any]:
     for name in ("gpu", "tpu", "metal"):
         found[f"{name}_available"] = name in backends
     if backends <= {"cpu"}:
-        issues.append("Only CPU devices found: the memory of the process is what is seen")
+        issues.append("Only CPU devices found: only the memory of the process is measured")
     return found
 
 

@@ -107,7 +107,8 @@ impl Account {
         let mut totals = totals_of(&segments);
         let history = History::of(trace, totals.requested_bytes, totals.reserved_bytes);
         totals.events = trace.len();
-        totals.ooms = count(&history, Action::Oom);
+        let ooms = history.moments.iter();
+        totals.ooms = ooms.filter(|one| one.action == Action::Oom).count();
         let peak = history.peak();
         let levels = |get: fn(&Moment) -> i64| history.moments.iter().map(get).max();
         totals.peak_requested_bytes = levels(|moment| moment.allocated_bytes);
@@ -295,9 +296,4 @@ fn totals_of(segments: &[&Segment<'_>]) -> Totals {
         }
     }
     totals
-}
-
-fn count(history: &History, action: Action) -> usize {
-    let moments = history.moments.iter();
-    moments.filter(|moment| moment.action == action).count()
 }

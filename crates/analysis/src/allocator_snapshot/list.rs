@@ -16,18 +16,21 @@ const MOST_KEPT: usize = 1 << 23;
 #[derive(Debug, Default)]
 struct Kept(usize);
 
-/// Counts one more list item of the snapshot, and fails when there are more than `MOST_KEPT`.
-pub(super) fn count(state: &mut State) -> Result<(), Error> {
-    let kept = state.get_mut::<Kept>();
-    kept.0 += 1;
-    if kept.0 > MOST_KEPT {
-        return Err(Error::new(ErrorKind::LimitExceeded, "too many items"));
+/// An item of a list in a snapshot.
+pub(super) trait Item: Sized {
+    /// The word for a list of such items in error messages.
+    const EXPECTED: &'static str = "a list";
+
+    /// Adds the item to the items of a list that are kept.
+    fn keep(self, kept: &mut Vec<Self>) {
+        kept.push(self);
     }
-    Ok(())
 }
 
-/// A list of a snapshot. While it is parsed, each item counts towards `MOST_KEPT`, the limit of all
-/// lists together.
+impl<T> Item for List<T> {}
+
+/// A list of a snapshot. While it is parsed, each item that is kept counts towards `MOST_KEPT`, the
+/// limit of all lists together.
 #[derive(Debug)]
 pub(super) struct List<T>(pub(super) Vec<T>);
 
@@ -37,7 +40,7 @@ impl<T> Default for List<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de> + Send> Deserialize<'de> for List<T> {
+impl<'de, T: Deserialize<'de> + Item + Send> Deserialize<'de> for List<T> {
     fn deserialize_into<'out>(
         out: &'out mut Option<Self>,
         state: &mut State,
@@ -51,7 +54,7 @@ impl<'de, T: Deserialize<'de> + Send> Deserialize<'de> for List<T> {
     }
 
     fn expecting() -> Cow<'static, str> {
-        Cow::Borrowed("a list")
+        Cow::Borrowed(T::EXPECTED)
     }
 }
 
@@ -61,7 +64,24 @@ struct ListSink<'out, T> {
     items: Vec<T>,
 }
 
-impl<'de, T: Deserialize<'de> + Send> Sink<'de> for ListSink<'_, T> {
+impl<T: Item> ListSink<'_, T> {
+    fn take(&mut self, state: &mut State) -> Result<(), Error> {
+        let before = self.items.len();
+        if let Some(item) = self.next.take() {
+            item.keep(&mut self.items);
+        }
+        if self.items.len() > before {
+            let kept = state.get_mut::<Kept>();
+            kept.0 += 1;
+            if kept.0 > MOST_KEPT {
+                return Err(Error::new(ErrorKind::LimitExceeded, "too many items"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Item + Send> Sink<'de> for ListSink<'_, T> {
     fn expecting(&self) -> Cow<'_, str> {
         List::<T>::expecting()
     }
@@ -71,13 +91,12 @@ impl<'de, T: Deserialize<'de> + Send> Sink<'de> for ListSink<'_, T> {
     }
 
     fn next_value(&mut self, state: &mut State) -> Result<SinkHandle<'_, 'de>, Error> {
-        self.items.extend(self.next.take());
-        count(state)?;
+        self.take(state)?;
         Ok(T::deserialize_into(&mut self.next, state))
     }
 
-    fn finish(&mut self, _state: &mut State) -> Result<(), Error> {
-        self.items.extend(self.next.take());
+    fn finish(&mut self, state: &mut State) -> Result<(), Error> {
+        self.take(state)?;
         *self.out = Some(List(std::mem::take(&mut self.items)));
         Ok(())
     }

@@ -37,12 +37,8 @@ impl Owners {
     /// Parses the content of `cuda_tensor_attribution.json`; invalid entries are skipped.
     pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         let document = json::parse(document)?;
-        let entries = document
-            .as_map()
-            .and_then(|map| map.get("attributed_storage_pointers"));
-        let Some(Value::List(entries)) = entries else {
-            return Ok(Self::default());
-        };
+        let map = document.as_map();
+        let entries = map.map_or(&[][..], |map| map.list("attributed_storage_pointers"));
         let owners = entries
             .iter()
             .filter_map(Value::as_map)

@@ -5,7 +5,7 @@
 use deser::ErrorKind;
 use deser_pickle::DeserializerConfig;
 
-use super::list::List;
+use super::list::{Item, List};
 use super::stack::Stack;
 use super::{SnapshotError, values};
 
@@ -85,6 +85,12 @@ pub(super) struct Annotation<'a> {
     pub(super) device: Option<i64>,
     pub(super) time_us: Option<i64>,
 }
+
+impl Item for Segment<'_> {}
+impl Item for Block<'_> {}
+impl Item for Earlier<'_> {}
+impl Item for Entry<'_> {}
+impl Item for Annotation<'_> {}
 
 impl<'a> Snapshot<'a> {
     /// Parses a snapshot, or a list of segments as written by older versions of PyTorch.

@@ -5,15 +5,12 @@
 //! show where in the program the allocation happened. C++ frames are kept only for stacks without
 //! Python frames, as in a backward pass.
 
-use std::borrow::Cow;
-
-use deser::de::{Deserialize, Sink, SinkHandle};
-use deser::{Error, State};
 use stormlog_format::{is_library_file, is_torch_file};
 
-use super::list;
+use super::list::{Item, List};
 
-/// Maximum number of frames kept per call stack, with the exceptions in [`Stack::keep`].
+/// Maximum number of frames kept per call stack, with the exceptions in the function
+/// `keep` of a frame.
 const MOST_FRAMES: usize = 12;
 
 /// Maximum length in bytes of a frame's function name and of its path. Of a longer name the first
@@ -94,10 +91,9 @@ impl<'a> Frame<'a> {
 }
 
 /// A call stack: the frames that are kept, the innermost first.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stack<'a>(pub(super) Vec<Frame<'a>>);
+pub(super) type Stack<'a> = List<Frame<'a>>;
 
-impl<'a> Stack<'a> {
+impl Stack<'_> {
     /// The program line that is reported: the innermost line of the user's code, otherwise that of
     /// a library other than PyTorch, otherwise the innermost frame.
     pub(super) fn place(&self) -> Option<String> {
@@ -112,13 +108,16 @@ impl<'a> Stack<'a> {
         }
         found.map(Frame::label)
     }
+}
+
+impl Item for Frame<'_> {
+    const EXPECTED: &'static str = "frames";
 
     /// Adds the next frame, from the innermost outwards, if it helps to find the line of the user
     /// and the limits allow it.
-    fn keep(&mut self, frame: Frame<'a>) {
-        let frame = frame.within_bounds();
-        let frames = &mut self.0;
-        let is_first = |test: fn(&Frame<'a>) -> bool| test(&frame) && !frames.iter().any(test);
+    fn keep(self, frames: &mut Vec<Self>) {
+        let frame = self.within_bounds();
+        let is_first = |test: fn(&Self) -> bool| test(&frame) && !frames.iter().any(test);
         match (frame.is_python(), frames.first().map(Frame::is_python)) {
             // The first Python frame of a stack replaces the C++ frames before it.
             (true, Some(false)) => *frames = vec![frame],
@@ -157,64 +156,6 @@ pub(super) fn shortened(text: &str) -> &str {
         .map_or(text, |(end, _)| &text[..end])
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Stack<'a> {
-    fn deserialize_into<'out>(
-        out: &'out mut Option<Self>,
-        state: &mut State,
-    ) -> SinkHandle<'out, 'de> {
-        let sink = StackSink {
-            out,
-            next: None,
-            stack: Stack::default(),
-        };
-        SinkHandle::arena(sink, state)
-    }
-
-    fn expecting() -> Cow<'static, str> {
-        Cow::Borrowed("frames")
-    }
-}
-
-struct StackSink<'out, 'a> {
-    out: &'out mut Option<Stack<'a>>,
-    next: Option<Frame<'a>>,
-    stack: Stack<'a>,
-}
-
-impl StackSink<'_, '_> {
-    fn take(&mut self, state: &mut State) -> Result<(), Error> {
-        let before = self.stack.0.len();
-        if let Some(frame) = self.next.take() {
-            self.stack.keep(frame);
-        }
-        if self.stack.0.len() > before {
-            list::count(state)?;
-        }
-        Ok(())
-    }
-}
-
-impl<'de: 'a, 'a> Sink<'de> for StackSink<'_, 'a> {
-    fn expecting(&self) -> Cow<'_, str> {
-        Stack::expecting()
-    }
-
-    fn seq(&mut self, _state: &mut State) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn next_value(&mut self, state: &mut State) -> Result<SinkHandle<'_, 'de>, Error> {
-        self.take(state)?;
-        Ok(Frame::deserialize_into(&mut self.next, state))
-    }
-
-    fn finish(&mut self, state: &mut State) -> Result<(), Error> {
-        self.take(state)?;
-        *self.out = Some(std::mem::take(&mut self.stack));
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,7 +170,9 @@ mod tests {
 
     fn stack(frames: impl IntoIterator<Item = Frame<'static>>) -> Stack<'static> {
         let mut stack = Stack::default();
-        frames.into_iter().for_each(|frame| stack.keep(frame));
+        frames
+            .into_iter()
+            .for_each(|frame| frame.keep(&mut stack.0));
         stack
     }
 

@@ -186,8 +186,8 @@ impl<'a> Object<'a> {
         integer.ok_or_else(|| self.wrong(key, "an integer"))
     }
 
-    fn count(&self, key: &str) -> Read<usize> {
-        usize::try_from(self.integer(key)?).map_err(|_| self.wrong(key, "0 or more"))
+    fn count<T: TryFrom<i64>>(&self, key: &str) -> Read<T> {
+        T::try_from(self.integer(key)?).map_err(|_| self.wrong(key, "0 or more"))
     }
 
     fn number(&self, key: &str) -> Read<f64> {
@@ -196,11 +196,11 @@ impl<'a> Object<'a> {
         number.ok_or_else(|| self.wrong(key, "a finite number"))
     }
 
-    fn optional<T>(&self, key: &str, read: impl FnOnce(&Self) -> Read<T>) -> Read<Option<T>> {
+    fn optional<T>(&self, key: &str, read: fn(&Self, &str) -> Read<T>) -> Read<Option<T>> {
         if self.required(key)?.is_null() {
             return Ok(None);
         }
-        read(self).map(Some)
+        read(self, key).map(Some)
     }
 
     fn items<T>(&self, key: &str, one: impl Fn(&'a Value) -> Read<T>) -> Read<Vec<T>> {
@@ -243,18 +243,13 @@ impl<'a> Object<'a> {
         })
     }
 
-    fn rank_number(&self) -> Read<u32> {
-        u32::try_from(self.integer("rank")?).map_err(|_| self.wrong("rank", "0 or more"))
-    }
-
     fn rank(&self) -> Read<TrackLevels> {
         Ok(TrackLevels {
-            rank: self.rank_number()?,
+            rank: self.count("rank")?,
             device_id: self.integer("device_id")?,
             samples: self.count("samples")?,
             seconds: self.number("seconds")?,
-            device_total_bytes: self
-                .optional("device_total_bytes", |it| it.integer("device_total_bytes"))?,
+            device_total_bytes: self.optional("device_total_bytes", Self::integer)?,
             levels: self.levels()?,
             phases: self.items("phases", |item| Object::of(item, "phases")?.phase())?,
             phases_left_out: 0,
@@ -279,7 +274,7 @@ impl<'a> Object<'a> {
                 continue;
             };
             let measure = Object::of(value, metric.as_str())?;
-            let noise = measure.optional("noise", |it| it.number("noise"))?;
+            let noise = measure.optional("noise", Object::number)?;
             if noise.is_some_and(|noise| noise < 0.0) {
                 return Err(measure.wrong("noise", "0 or more"));
             }
@@ -292,7 +287,7 @@ impl<'a> Object<'a> {
     fn finding(&self) -> Read<KnownFinding> {
         Ok(KnownFinding {
             kind: self.text("kind")?,
-            rank: self.optional("rank", Self::rank_number)?,
+            rank: self.optional("rank", Self::count)?,
             severity: self.text("severity")?,
             confidence: self.number("confidence")?,
             explanation: self.text("explanation")?,

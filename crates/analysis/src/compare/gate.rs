@@ -304,8 +304,7 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
 /// The device of a rank for messages; `None` when the rank has only one device, which messages do
 /// not name.
 fn named_device(rank: &TrackLevels, ranks: &[TrackLevels]) -> Option<i64> {
-    let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
-    (same > 1).then_some(rank.device_id)
+    super::has_several(ranks, rank.rank).then_some(rank.device_id)
 }
 
 /// Evaluates the limit on the leak per step, for the new side only. The leak per step is unknown on

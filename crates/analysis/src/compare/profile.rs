@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::LoneRank;
 use super::held::{KnownHolder, holders_of};
-use crate::analyze::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
+use crate::analyze::{AnalyzeError, AnalyzeOptions, detector_options, diagnosed, in_order, select};
 use crate::detect::{self, Answer, Kind, Metric, TrackLevels};
 use crate::load::{Loaded, LoadedSession};
 
@@ -74,9 +74,7 @@ impl Profile {
         self.findings
             .retain(|one| one.rank.is_none_or(|other| i64::from(other) == rank));
         if self.ranks.is_empty() {
-            let known: Vec<String> = known.iter().map(u32::to_string).collect();
-            let known = known.join(", ");
-            return Err(AnalyzeError::RankNotFound { rank, known });
+            return Err(AnalyzeError::rank_not_found(rank, &known));
         }
         Ok(())
     }
@@ -97,10 +95,7 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         let places = counted(damaged, "damaged place");
         notes.push(format!("{places} could not be read"));
     }
-    let detector_options = detect::Options {
-        oom_horizon_hours: options.oom_horizon_hours,
-    };
-    let (run, diagnosis) = diagnosed(&chosen, &detector_options);
+    let (run, diagnosis) = diagnosed(&chosen, &detector_options(options));
     let unanswered = diagnosis
         .answers
         .iter()

@@ -16,7 +16,7 @@ use super::{
     allocator_leak, fragmentation, hidden_drift, oom_risk, rank_first_cause, rank_imbalance,
     step_change, transient_spike,
 };
-use crate::timeline::{End, Resource, Run, Track};
+use crate::timeline::{End, Run, Track};
 pub use phase_peak::PhasePeak;
 pub use scope::Scope;
 
@@ -43,8 +43,7 @@ pub struct Diagnosis {
 #[must_use]
 pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
     let judged = run.tracks.iter().filter(|track| !track.is_host_of_run());
-    let (hosts, devices): (Vec<&Track>, Vec<&Track>) =
-        judged.partition(|track| track.resource() == Resource::Host);
+    let (hosts, devices): (Vec<&Track>, Vec<&Track>) = judged.partition(|track| track.is_host());
     let groups: Vec<Evidence> = [devices, hosts]
         .into_iter()
         .filter(|tracks| !tracks.is_empty())

@@ -65,7 +65,7 @@ impl Course {
     /// Bytes by which the growth and the jump together have raised the floor at time `t`, in
     /// seconds since the track's first sample.
     pub(super) fn lift(&self, t: f64) -> f64 {
-        let grown = self.growth.map_or(0.0, |growth| growth.lift(t));
+        let grown = self.growth.map_or(0.0, |growth| growth.trend.lift(t));
         let jumped = self
             .jump
             .filter(|jump| t >= jump.raised)
@@ -92,7 +92,7 @@ pub(super) struct Subject<'a> {
 impl Subject<'_> {
     /// Whether the track has samples of host memory and not of a device.
     pub(super) fn is_host(&self) -> bool {
-        self.signals.track.device_id < 0
+        self.signals.track.is_host()
     }
 
     /// The name of the track at the beginning of a sentence: `GPU 0`, `Rank 3 (GPU 1)`.
@@ -161,11 +161,9 @@ impl<'a> Evidence<'a> {
                 hidden,
             })
             .collect();
-        let mut ranks = run.tracks.iter().map(|track| track.rank);
-        let first = ranks.next();
         Self {
             subjects,
-            has_ranks: ranks.any(|rank| Some(rank) != first),
+            has_ranks: run.has_several_ranks(),
         }
     }
 
@@ -274,7 +272,7 @@ fn add_certain_growth(
         .par_iter_mut()
         .zip(signals)
         .zip(garbage)
-        .filter(|((_, signals), _)| signals.track.resource() != Resource::Host)
+        .filter(|((_, signals), _)| !signals.track.is_host())
         .for_each(|((course, signals), garbage)| {
             let is_stepped = channel == Channel::Allocated && signals.is_stepped;
             let end = ends.end_of(signals.track);
@@ -289,22 +287,22 @@ fn add_certain_growth(
                 }
             }
             let by_run = signals.track.recorder == RecordedBy::Run || is_stepped;
-            if channel == Channel::Allocated && by_run {
-                course.growth = course.growth.map(|mut growth| {
-                    let (onset, rate) = (growth.onset, growth.rate);
-                    if !is_stepped && certain::may_be_load(signals, onset, rate, &end) {
-                        growth.strength = Strength::Weak;
-                    }
-                    growth
-                });
-                course.growth = course
-                    .growth
-                    .filter(|growth| !certain::is_of_batches(signals, growth.onset, growth.rate));
+            if channel == Channel::Allocated
+                && by_run
+                && let Some(growth) = &mut course.growth
+            {
+                let (onset, rate) = (growth.onset, growth.rate);
+                if !is_stepped && certain::may_be_load(signals, onset, rate, &end) {
+                    growth.strength = Strength::Weak;
+                }
+                if certain::is_of_batches(signals, onset, rate) {
+                    course.growth = None;
+                }
             }
             let (series, _) = signals.channel(channel);
             if let Some(growth) = &mut course.growth
                 && let Some((began, grown)) =
-                    straight::hidden_beginning(&series.t, &series.y, growth.onset, growth.rate)
+                    straight::hidden_beginning(series, growth.onset, growth.rate)
             {
                 growth.onset = began;
                 growth.grown += grown;

@@ -228,7 +228,6 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
     let severity = severity(subject);
     let mut finding = draft::finding(Kind::Fragmentation, severity, subject);
     finding.onset_ns = Some(signals.ns(onset));
-    finding.end_ns = Some(signals.ns(signals.end));
     finding.magnitude_bytes = Some(draft::whole(grown));
     finding.phase = signals.phase_at(onset);
     finding.confidence = confidence::of_fragmentation(climbs);

@@ -27,7 +27,8 @@ use straight::Line;
 use trend::{SHAPES, Trend};
 
 /// Smallest growth that is reported, as a share of the device. Growth is defined as at least 0.5 %
-/// of the device; this limit is lower because the first and last samples miss a part of the growth.
+/// of the device. This limit is lower, because the difference between the first and the last sample
+/// misses a part of the growth.
 const MIN_GROWN: f64 = 0.004;
 /// Smallest growth after the warm-up, as a share of the device. Of steady growth since the first
 /// step, three quarters happen after the warm-up.
@@ -129,7 +130,7 @@ pub(super) struct Growth {
     pub(super) signal_to_noise: f64,
     /// The largest fall of the floor below an earlier level, as a share of `grown`.
     pub(super) given_back: f64,
-    /// Misfit of the fitted growth, as a share of the misfit of a flat floor.
+    /// Misfit of the fitted growth, as a share of the misfit of a constant level.
     pub(super) unexplained: f64,
     /// Misfit of the best single jump, as a share of the misfit of a flat floor.
     two_levels_leave: f64,
@@ -204,12 +205,6 @@ impl Growth {
         }
     }
 
-    /// Bytes by which the memory grew from the onset up to time `t` (in seconds), according to the
-    /// fitted trend.
-    pub(super) fn lift(&self, t: f64) -> f64 {
-        self.trend.lift(t)
-    }
-
     /// Misfit of this growth to `floor`, as a share of the misfit of a flat floor.
     pub(super) fn leaves_unexplained(&self, floor: &Floor) -> f64 {
         let levels: Vec<f64> = floor.knots.iter().map(|k| k.level).collect();
@@ -238,15 +233,7 @@ pub(super) fn floor_along(
     signals: &Signals,
 ) -> Floor {
     let from = floor.knots.first().map_or(0.0, |k| k.t);
-    let still = Series {
-        t: series.t.clone(),
-        y: series
-            .t
-            .iter()
-            .zip(&series.y)
-            .map(|(&t, y)| y - trend.lift(t))
-            .collect(),
-    };
+    let still = series.minus(|t| trend.lift(t));
     let mut floor = Floor::of(&still, from, signals.scale);
     for knot in &mut floor.knots {
         knot.level += trend.lift(knot.t);
@@ -325,11 +312,6 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
 /// Misfit of the best two-level fit, as a share of the misfit of a flat floor. A jump too small to
 /// be reported must not be taken for growth.
 fn two_levels_leave(levels: &[f64]) -> f64 {
-    let misfit = |part: &[f64]| {
-        let level = median(part);
-        part.iter().map(|l| (l - level).abs()).sum::<f64>()
-    };
-    let flat = misfit(levels);
     // The best two-level fit splits the levels in two parts where the weighted distance between the
     // means of both parts is largest, because this split leaves the smallest sum of squares.
     let (count, centre) = (levels.len() as f64, median(levels));
@@ -347,10 +329,7 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
             (farthest, sharpest) = (apart, Some(k + 1));
         }
     }
-    match sharpest {
-        Some(k) if flat > 0.0 => (misfit(&levels[..k]) + misfit(&levels[k..])) / flat,
-        _ => 1.0,
-    }
+    sharpest.map_or(1.0, |split| jump::unexplained(levels, split))
 }
 
 /// Rise from the median of the first three levels to the median of the last three.

@@ -8,9 +8,10 @@ use stormlog_format::whole;
 
 use super::answer::Answer;
 use super::cause::host_inspections;
+use super::evidence::series::Series;
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::straight::{self, Line};
-use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
+use crate::timeline::{End, Process, Role, Run, Track, float};
 
 /// Minimum number of samples of a process needed to judge whether its host memory grows.
 const MIN_SAMPLES: usize = 48;
@@ -117,25 +118,20 @@ pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Answer {
     if !evidence.is_long_enough {
         return Answer::NotEnoughData;
     }
-    let mut ranks = run.tracks.iter().map(|track| track.rank);
-    let first = ranks.next();
-    let has_ranks = ranks.any(|rank| Some(rank) != first);
+    let has_ranks = run.has_several_ranks();
     let found = evidence.growths.iter();
     Answer::from_findings(found.map(|growth| growth.describe(has_ranks)).collect())
 }
 
 fn growths_of<'a>(run: &'a Run, track: &'a Track) -> Vec<HostGrowth<'a>> {
-    let all = series_of(&track.t_ns, |i| track.allocated.get(i));
-    let Some(total) = line(&all.0, &all.1) else {
-        // Each process is judged alone, because one worker may leak while another one shrinks.
-        return processes(run, track)
-            .filter_map(|process| of_process(run, track, process))
-            .collect();
-    };
-    let per_process: Vec<HostGrowth<'a>> = processes(run, track)
+    let mut per_process: Vec<HostGrowth<'a>> = processes(run, track)
         .filter_map(|process| of_process(run, track, process))
-        .filter(|growth| growth.line.rate >= OWN_SHARE * total.rate / 2.0)
         .collect();
+    let Some(total) = line(&series_of(&track.t_ns, |i| track.allocated.get(i))) else {
+        // Each process is judged alone, because one worker may leak while another one shrinks.
+        return per_process;
+    };
+    per_process.retain(|growth| growth.line.rate >= OWN_SHARE * total.rate / 2.0);
     let explained: f64 = per_process.iter().map(|growth| growth.line.rate).sum();
     if explained >= OWN_SHARE * total.rate {
         return per_process;
@@ -160,12 +156,12 @@ fn processes<'a>(run: &'a Run, track: &'a Track) -> impl Iterator<Item = &'a Pro
 
 fn of_process<'a>(run: &'a Run, track: &'a Track, process: &'a Process) -> Option<HostGrowth<'a>> {
     let at = |column: &[i64], i: usize| column.get(i).copied();
-    let (t, y) = series_of(&process.t_ns, |i| {
+    let line = line(&series_of(&process.t_ns, |i| {
         Some(at(&process.anonymous, i)?.saturating_add(at(&process.shared, i)?))
-    });
-    let line = line(&t, &y)?;
-    let (_, anonymous) = series_of(&process.t_ns, |i| at(&process.anonymous, i));
-    let part = if grows_most(&t, &anonymous, &line) {
+    }))?;
+    let anonymous = series_of(&process.t_ns, |i| at(&process.anonymous, i));
+    let first = anonymous.index_at(line.onset);
+    let part = if explains(&line, anonymous.y[first..].iter().copied()) {
         Part::Anonymous
     } else {
         Part::Shared
@@ -182,9 +178,10 @@ fn growth<'a>(
     line: Line,
     start_ns: i64,
 ) -> HostGrowth<'a> {
-    let devices = run.tracks.iter().filter(|other| {
-        other.resource() != Resource::Host && other.rank == track.rank && other.pid == track.pid
-    });
+    let devices = run
+        .tracks
+        .iter()
+        .filter(|other| !other.is_host() && other.rank == track.rank && other.pid == track.pid);
     let (mut steps, mut is_pinned) = (None, false);
     for device in devices {
         let from = at(start_ns, line.onset);
@@ -228,54 +225,44 @@ fn growth<'a>(
     }
 }
 
-/// The samples with known values, as two lists: seconds since the first timestamp, and bytes.
-fn series_of(t_ns: &[i64], value: impl Fn(usize) -> Option<i64>) -> (Vec<f64>, Vec<f64>) {
+/// The bytes of the samples with known values, over the seconds since the first timestamp.
+fn series_of(t_ns: &[i64], value: impl Fn(usize) -> Option<i64>) -> Series {
     let start = t_ns.first().copied().unwrap_or(0);
     let mut last = f64::NEG_INFINITY;
-    let mut series = (Vec::new(), Vec::new());
+    let mut series = Series::default();
     for (i, &at_ns) in t_ns.iter().enumerate() {
         let t = float(at_ns.saturating_sub(start)) / 1e9;
         if let Some(bytes) = value(i).filter(|_| t > last) {
-            series.0.push(t);
-            series.1.push(float(bytes));
+            series.push(t, float(bytes));
             last = t;
         }
     }
     series
 }
 
-fn line(t: &[f64], y: &[f64]) -> Option<Line> {
-    if y.len() < MIN_SAMPLES {
+fn line(series: &Series) -> Option<Line> {
+    if series.len() < MIN_SAMPLES {
         return None;
     }
     BLOCKS
         .into_iter()
-        .find_map(|blocks| straight::find(t, y, blocks, LEAST))
+        .find_map(|blocks| straight::find(series, blocks, LEAST))
 }
 
-/// Whether one kind of memory in a track explains the growth along `line`: whether it rose by at
-/// least `MOST_OF_IT` times that growth.
+/// Whether one kind of memory in a track explains the growth along `line`.
 fn rise(track: &Track, line: &Line, start_ns: i64, value: impl Fn(usize) -> Option<i64>) -> bool {
     let from = at(start_ns, line.onset);
-    let mut known = (0..track.t_ns.len())
-        .filter(|&i| track.t_ns[i] >= from)
-        .filter_map(value)
-        .map(float);
-    let Some(first) = known.next() else {
-        return false;
-    };
-    known.fold(0.0, |most: f64, bytes| most.max(bytes - first)) >= MOST_OF_IT * line.grown
+    let since = (0..track.t_ns.len()).filter(|&i| track.t_ns[i] >= from);
+    explains(line, since.filter_map(value).map(float))
 }
 
-fn grows_most(t: &[f64], y: &[f64], line: &Line) -> bool {
-    let first = t.partition_point(|&at| at < line.onset);
-    let part = y.get(first..).unwrap_or_default();
-    let Some(begin) = part.first() else {
+/// Whether memory of one kind, given by its bytes since the onset of `line`, rose by at least
+/// `MOST_OF_IT` times the growth along the line.
+fn explains(line: &Line, mut bytes: impl Iterator<Item = f64>) -> bool {
+    let Some(first) = bytes.next() else {
         return false;
     };
-    part.iter()
-        .fold(0.0, |most: f64, bytes| most.max(bytes - begin))
-        >= MOST_OF_IT * line.grown
+    bytes.fold(0.0, |most: f64, bytes| most.max(bytes - first)) >= MOST_OF_IT * line.grown
 }
 
 fn at(start_ns: i64, seconds: f64) -> i64 {
@@ -365,15 +352,7 @@ impl HostGrowth<'_> {
         if let Some(process) = self.process {
             finding.evidence.push(("pid", float(process.pid)));
         }
-        let per_step = self.steps.map(|steps| line.grown / steps);
-        if let (Some(steps), Some(bytes)) = (self.steps, per_step) {
-            finding
-                .evidence
-                .extend([("steps", steps), ("bytes_per_step", bytes)]);
-        }
-        let per_step = per_step.map_or_else(String::new, |bytes| {
-            format!(" (+{} per step)", words::bytes(bytes))
-        });
+        let per_step = words::per_step(draft::add_steps(&mut finding, line.grown, self.steps));
         let full = self
             .time_to_full_s()
             .filter(|_| !self.end.is_out_of_memory());

@@ -109,20 +109,22 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
         .filter_map(|(name, value)| Some((name, float(value?))))
         .collect();
     finding.magnitude_bytes = mark.requested;
-    let what = if is_end {
-        "ran out of memory"
-    } else {
-        "ran out of memory and went on"
-    };
+    let went_on = if is_end { "" } else { " and went on" };
     let at = subject.since(signals.seconds(mark.at_ns));
     let name = subject.name(has_ranks);
     let details = request(mark, signals.total).map_or_else(
-        || format!(" ({}){}", mark.reason, highest(subject, at_failure)),
+        || {
+            let highest = highest_use(subject).unwrap_or(0.0);
+            let highest = highest.max(at_failure.unwrap_or(0.0));
+            let highest = highest_words((highest > 0.0).then_some(highest));
+            format!(" ({}){highest}", mark.reason)
+        },
         |request| format!(": {request}"),
     );
     let place = failed_at::place(mark).map_or_else(String::new, |place| format!(", {place}"));
     let held = failed_at::held(mark);
-    finding.explanation = format!("{name} {what} at {at}{place}{details}{held}");
+    finding.explanation =
+        format!("{name} ran out of memory{went_on} at {at}{place}{details}{held}");
     finding.cause = failed_at::cause(mark);
     finding.advice = "Make the step smaller (batch size, sequence length, activation \
                       checkpointing, sharded optimizer state); if another finding names a leak, \
@@ -131,18 +133,15 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     finding
 }
 
-/// The end of a finding's sentence that names the highest recorded memory use, including the use
-/// when the allocation failed. Empty when no use was recorded.
-fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
-    let highest = highest_use(subject).unwrap_or(0.0);
-    let highest = highest.max(at_failure.unwrap_or(0.0));
-    if highest <= 0.0 {
-        return String::new();
-    }
-    format!(
-        "; the highest recorded memory use was {}",
-        words::bytes(highest)
-    )
+/// The part of a finding's sentence that names the highest recorded memory use; empty when no use
+/// was recorded.
+fn highest_words(bytes: Option<f64>) -> String {
+    bytes.map_or_else(String::new, |bytes| {
+        format!(
+            "; the highest recorded memory use was {}",
+            words::bytes(bytes)
+        )
+    })
 }
 
 /// A text with the numbers of the failed allocation: bytes requested, bytes in use, bytes in the
@@ -173,7 +172,7 @@ fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
 /// finding does not report how much device memory was in use.
 fn killed(mut finding: Finding, subject: &Subject) -> Finding {
     let highest = highest_use(subject).filter(|_| subject.is_host());
-    finding.explanation = words_of_kill(highest, None);
+    finding.explanation = words_of_kill(&highest_words(highest));
     finding.advice = ADVICE_ON_KILL.into();
     finding
 }
@@ -183,17 +182,10 @@ const ADVICE_ON_KILL: &str = "See what holds host memory: workers of data loader
                               if a finding names a leak, fix that first, else raise the \
                               container's limit";
 
-fn words_of_kill(highest: Option<f64>, limit: Option<f64>) -> String {
-    let highest = highest.map_or_else(String::new, |bytes| {
-        format!(
-            "; the highest recorded memory use was {}",
-            words::bytes(bytes)
-        )
-    });
-    let limit = limit.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
+fn words_of_kill(highest: &str) -> String {
     format!(
         "The kernel killed the process because the memory of its container or machine, not of a \
-         device, ran out{highest}{limit}"
+         device, ran out{highest}"
     )
 }
 
@@ -223,7 +215,6 @@ fn describe_trend(
         Severity::Critical
     };
     let mut finding = draft::finding(Kind::OomRisk, severity, subject);
-    finding.end_ns = Some(signals.ns(signals.end));
     finding.rate_bytes_per_s = Some(outlook.rate_bytes_per_s);
     finding.time_to_full_s = Some(left);
     finding.magnitude_bytes = Some(draft::whole(outlook.need_bytes));
@@ -314,35 +305,23 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
     finding.time_to_full_s = is_end.then_some(0.0);
     finding.confidence = RECORDED;
     finding.magnitude_bytes = mark.requested;
-    let highest = (0..track.used.len())
-        .filter_map(|i| track.used.get(i))
-        .max();
-    let highest = highest.max(mark.used).map(float);
+    let highest = track.used.max().max(mark.used).map(float);
     let total = (0..track.total.len())
         .rev()
         .find_map(|i| track.total.get(i))
         .map(float);
+    let total = total.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
+    let highest = highest_words(highest) + &total;
     finding.explanation = if mark.reason == KERNEL_OOM_KILL {
-        words_of_kill(highest, total)
+        words_of_kill(&highest)
     } else {
-        let highest = highest.map_or_else(String::new, |bytes| {
-            format!(
-                "; the highest recorded memory use was {}",
-                words::bytes(bytes)
-            )
-        });
-        let total = total.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
         let tried = mark.requested.map_or_else(String::new, |bytes| {
             format!(": tried to allocate {}", words::bytes(float(bytes)))
         });
-        let what = if is_end {
-            "ran out of host memory"
-        } else {
-            "ran out of host memory and went on"
-        };
+        let went_on = if is_end { "" } else { " and went on" };
         let place = failed_at::place(mark).map_or_else(String::new, |place| format!(" {place}"));
         format!(
-            "The program {what}{place} ({reason}){tried}{highest}{total}{held}",
+            "The program ran out of host memory{went_on}{place} ({reason}){tried}{highest}{held}",
             reason = mark.reason,
             held = failed_at::held(mark)
         )
@@ -354,15 +333,10 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
 
 fn highest_use(subject: &Subject) -> Option<f64> {
     let signals = &subject.signals;
+    // Unknown values are NaN, which `f64::max` ignores.
     let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-    let held = signals
-        .reserved
-        .iter()
-        .copied()
-        .filter(|b| b.is_finite())
-        .fold(0.0, f64::max);
-    let beside = highest(&signals.hidden.y) + signals.neighbours;
-    let used = held.max(highest(&signals.allocated.y)) + beside;
+    let held = highest(&signals.reserved).max(highest(&signals.allocated.y));
+    let used = held + highest(&signals.hidden.y) + signals.neighbours;
     (used > 0.0).then_some(used)
 }
 

@@ -135,12 +135,10 @@ fn describe(
     let signals = &subject.signals;
     let rank = signals.track.rank;
     let mut finding = draft::finding(Kind::RankFirstCause, Severity::Warning, subject);
-    finding.onset_ns = trouble.onset(subject).map(|onset| signals.ns(onset));
-    finding.end_ns = Some(signals.ns(signals.end));
+    let onset = trouble.onset(subject);
+    finding.onset_ns = onset.map(|onset| signals.ns(onset));
     finding.confidence = confidence::of_lead(lead_over_least);
-    finding.phase = trouble
-        .onset(subject)
-        .and_then(|onset| signals.phase_at(onset));
+    finding.phase = onset.and_then(|onset| signals.phase_at(onset));
     let compared = ranks as f64;
     finding.evidence = vec![("lead_s", lead), ("ranks_compared", compared)];
     finding.explanation = format!(

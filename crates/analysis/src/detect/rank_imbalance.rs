@@ -112,7 +112,6 @@ fn median_of_others(sorted: &[f64], excluded: f64) -> Option<f64> {
 fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
     let signals = &subject.signals;
     let mut finding = draft::finding(Kind::RankImbalance, Severity::Info, subject);
-    finding.end_ns = Some(signals.ns(signals.end));
     finding.magnitude_bytes = Some(draft::whole(share * typical));
     finding.confidence = confidence::of_imbalance(share);
     finding.evidence = vec![

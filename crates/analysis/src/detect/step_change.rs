@@ -37,7 +37,6 @@ fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
     };
     let mut finding = draft::finding(Kind::StepChange, severity, subject);
     finding.onset_ns = Some(signals.ns(jump.onset));
-    finding.end_ns = Some(signals.ns(signals.end));
     finding.magnitude_bytes = Some(draft::whole(jump.height));
     finding.phase = signals.phase_at(jump.onset);
     finding.confidence = confidence::of_jump(jump.odds, jump.signal_to_noise);

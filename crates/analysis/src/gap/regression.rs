@@ -1,5 +1,7 @@
 //! Fits a straight line through points and tests its slope.
 
+pub use crate::stats::median;
+
 /// A line fitted by least squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {

@@ -240,12 +240,8 @@ impl PhaseAttribution {
     /// All phases that the attribution names.
     fn labels(&self) -> impl Iterator<Item = Text> {
         let path = self.path.iter().filter(|_| self.paths.is_empty());
-        let named = self
-            .paths
-            .iter()
-            .chain(path)
-            .filter(|label| !label.as_bytes().is_empty());
-        named.cloned().collect::<Vec<_>>().into_iter()
+        let named = self.paths.iter().chain(path);
+        named.filter(|label| !label.as_bytes().is_empty()).cloned()
     }
 
     /// The phases of the attribution as one line for users.

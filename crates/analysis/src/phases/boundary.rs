@@ -13,6 +13,11 @@ pub enum Action {
     Exit,
 }
 
+stormlog_format::names!(Action {
+    Enter => "enter",
+    Exit => "exit",
+});
+
 /// The scope that a boundary opens or closes: one pass of a thread through a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
@@ -57,18 +62,12 @@ impl Boundary {
 
     fn of_metadata(action: Action, metadata: &Map) -> Option<Self> {
         let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
-        let expected = match action {
-            Action::Enter => "enter",
-            Action::Exit => "exit",
-        };
-        if *scope.get("action")?.as_text()? != expected {
+        if *scope.get("action")?.as_text()? != action.as_str() {
             return None;
         }
-        let Value::List(path) = scope.get("path")? else {
-            return None;
-        };
         // Parts of a phase's path that are empty or not a text are left out.
-        let path: Vec<Text> = path
+        let path: Vec<Text> = scope
+            .list("path")
             .iter()
             .filter_map(Value::as_text)
             .filter(|part| !part.as_bytes().is_empty())

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use stormlog_format::whole;
 
 use super::run::Run;
-use super::track::{Resource, Track, float};
+use super::track::{Track, devices_or_all, float};
 use crate::stats::median;
 
 /// If the first sample of a track is below this share of its working level (its median memory use),
@@ -53,16 +53,11 @@ impl Run {
     /// lowest rank. All ranks of one host share a clock.
     #[must_use]
     pub fn clock_corrections_ns(&self) -> Vec<i64> {
-        let is_judged = |track: &&Track| !track.t_ns.is_empty();
-        let judged: Vec<&Track> = self.tracks.iter().filter(is_judged).collect();
-        let devices = judged
-            .iter()
-            .filter(|track| track.resource() != Resource::Host);
-        let devices: Vec<&Track> = devices.copied().collect();
+        let recorded = self.tracks.iter().filter(|track| !track.t_ns.is_empty());
         // Clock differences are estimated from device tracks if there are any, because the host
         // memory of a launcher (such as torchrun) does not change at the same times as that of its
         // ranks.
-        let judged = if devices.is_empty() { judged } else { devices };
+        let judged = devices_or_all(recorded.collect());
         let mut by_rank: BTreeMap<u32, f64> = BTreeMap::new();
         for (track, ahead) in judged.iter().zip(ahead(&judged)) {
             by_rank.entry(track.rank).or_insert(ahead);

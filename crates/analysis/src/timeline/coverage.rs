@@ -7,8 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::run::Run;
-use super::sampling::Sampling;
-use super::track::{Peaks, Resource, Track};
+use super::track::{Peaks, Resource, Track, devices_or_all};
 
 /// How much was recorded of a rank, or of one resource of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -68,19 +67,13 @@ impl Run {
         for track in self.tracks.iter().filter(|track| !track.t_ns.is_empty()) {
             ranks.entry(track.rank).or_default().push(track);
         }
-        let is_device = |track: &&&Track| track.resource() != Resource::Host;
-        let of_rank = |tracks: Vec<&Track>| {
-            let devices: Vec<&Track> = tracks.iter().filter(is_device).copied().collect();
-            coverage(if devices.is_empty() {
-                &tracks
-            } else {
-                &devices
-            })
-        };
         // The ranks are processed in parallel: finding the sampling gaps reads every sample, and a
         // run may have thousands of ranks.
         let ranks: Vec<Vec<&Track>> = ranks.into_values().collect();
-        ranks.into_par_iter().map(of_rank).collect()
+        ranks
+            .into_par_iter()
+            .map(|tracks| coverage(&devices_or_all(tracks)))
+            .collect()
     }
 
     /// How much was recorded of each resource of each process, in order of the ranks.
@@ -113,12 +106,7 @@ fn coverage(tracks: &[&Track]) -> RankCoverage {
         let Some((first, last)) = track.span_ns() else {
             continue;
         };
-        let Sampling {
-            interval_ns,
-            late,
-            gaps,
-            ..
-        } = track.sampling();
+        let sampling = track.sampling();
         all.rank = i64::from(track.rank);
         if first < all.first_ns {
             all.host.clone_from(&track.host);
@@ -128,14 +116,15 @@ fn coverage(tracks: &[&Track]) -> RankCoverage {
             all.last_used_bytes = newest.and_then(|i| track.used.get(i));
         }
         if track.t_ns.len() > most_samples {
-            (most_samples, all.interval_ns) = (track.t_ns.len(), interval_ns);
+            (most_samples, all.interval_ns) = (track.t_ns.len(), sampling.interval_ns);
         }
+        let gaps = &sampling.gaps;
         let lengths = gaps.iter().map(|(from, to)| to.saturating_sub(*from));
         all.longest_gap_ns = lengths.max().unwrap_or(0).max(all.longest_gap_ns);
         all.first_ns = all.first_ns.min(first);
         all.last_ns = all.last_ns.max(last);
         all.samples += track.t_ns.len();
-        all.late_samples += late;
+        all.late_samples += sampling.late;
         all.gaps += gaps.len();
         all.peaks = all.peaks.or_higher(track.peaks());
         all.device_total_bytes = track.limit_bytes().or(all.device_total_bytes);

@@ -194,19 +194,16 @@ enum Key {
 /// of `stormlog run`. A session begins a new part if all of these hold: it was recorded inside the
 /// program, all earlier sessions had ended, and its rank already has a session in the current part
 /// whose process the new session does not continue (after an exec).
-fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
+fn started_again(mut run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let begins = |index: usize| sessions[index].is_inside_program;
-    let has_id = |index: usize| sessions[index].run_id.is_some();
-    if run.iter().filter(|&&index| begins(index)).count() < 2 || run.iter().any(|&i| has_id(i)) {
+    if run.iter().filter(|&&index| begins(index)).count() < 2 {
         return vec![run];
     }
-    let start = |index: usize| sessions[index].started_at_ns;
-    let mut ordered = run.clone();
-    ordered.sort_by_key(|&index| start(index));
-    let mut starts: Vec<i64> = Vec::new();
+    run.sort_by_key(|&index| sessions[index].started_at_ns);
+    let mut parts: Vec<Vec<usize>> = Vec::new();
     let mut seen: BTreeSet<(i64, i64)> = BTreeSet::new();
     let mut over_ns = i64::MIN;
-    for index in ordered {
+    for index in run {
         let session = &sessions[index];
         let process = (session.rank, session.pid);
         // A program that replaces itself (exec) keeps its pid, and its next session begins soon.
@@ -217,24 +214,20 @@ fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
             && session.started_at_ns > over_ns
             && seen.iter().any(|one| one.0 == process.0)
             && !is_exec;
-        if is_again || starts.is_empty() {
-            starts.push(session.started_at_ns);
+        if is_again || parts.is_empty() {
+            parts.push(Vec::new());
             seen.clear();
         }
         seen.insert(process);
         over_ns = over_ns.max(session.ended_at_ns.unwrap_or(session.started_at_ns));
-    }
-    // The parts of the split run, and the sessions in each part, keep their order.
-    let part_of = |index: usize| starts.partition_point(|&at| at <= start(index));
-    let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
-    for index in run {
-        let part = part_of(index);
-        match parts.iter_mut().find(|(known, _)| *known == part) {
-            Some((_, members)) => members.push(index),
-            None => parts.push((part, vec![index])),
+        if let Some(part) = parts.last_mut() {
+            part.push(index);
         }
     }
-    parts.into_iter().map(|(_, members)| members).collect()
+    for part in &mut parts {
+        part.sort_unstable();
+    }
+    parts
 }
 
 /// The sessions to diagnose for each rank: those of devices or, for a rank without devices, those

@@ -3,6 +3,7 @@
 
 use stormlog_format::{Map, Value, metadata_keys, whole};
 
+use super::windows::{Site, site};
 use crate::untrusted::{bytes, maps, text};
 
 /// Maximum number of holders (Python containers that grew), and of memory mappings, that are read
@@ -24,9 +25,8 @@ pub struct HostHolder {
     pub bytes: i64,
     /// Bytes that the holder gained during the inspection.
     pub bytes_gained: i64,
-    /// The line of the program that adds to the holder, as file, line and function, if only one
-    /// line can add to it.
-    pub added_at: Option<(String, u32, String)>,
+    /// The line of the program that adds to the holder, if only one line can add to it.
+    pub added_at: Option<Site>,
 }
 
 /// The result of one inspection of a process's host memory: which Python containers and which
@@ -85,18 +85,13 @@ impl HostInspection {
 
 impl HostHolder {
     fn of(about: &Map) -> Option<Self> {
-        let line = about.get("line").and_then(Value::as_int);
-        let line = line.and_then(|line| u32::try_from(line).ok());
-        let index =
-            line.zip(text(about, "file", LONGEST_NAME))
-                .zip(text(about, "function", LONGEST_NAME));
         Some(Self {
             name: text(about, "name", LONGEST_NAME)?,
             items: bytes(about, "items")?,
             items_gained: bytes(about, "items_gained")?,
             bytes: bytes(about, "bytes")?,
             bytes_gained: bytes(about, "bytes_gained")?,
-            added_at: index.map(|((line, file), function)| (file, line, function)),
+            added_at: site(about),
         })
     }
 }

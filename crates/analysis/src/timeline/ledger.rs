@@ -123,25 +123,21 @@ impl Ledger {
         let driver = ledger.get("driver").and_then(Value::as_map);
         let state = driver.and_then(|driver| text(driver, "state", LONGEST_TEXT));
         let reason = driver.and_then(|driver| text(driver, "reason", LONGEST_TEXT));
-        match (state.as_deref(), reason) {
-            (Some("on"), _) => {}
-            (Some("ended"), Some(reason)) => {
-                let what = format!(
-                    "memory that libraries allocated after Stormlog stopped recording \
-                     their allocations ({reason})"
-                );
-                self.unknown.push(what);
-            }
+        let unknown = match (state.as_deref(), reason) {
+            (Some("on"), _) => None,
+            (Some("ended"), Some(reason)) => Some(format!(
+                "memory that libraries allocated after Stormlog stopped recording \
+                 their allocations ({reason})"
+            )),
             (Some("unavailable"), Some(reason)) => {
-                let what = format!("memory that libraries allocate ({reason})");
-                self.unknown.push(what);
+                Some(format!("memory that libraries allocate ({reason})"))
             }
-            _ => {
-                let what =
-                    "memory that libraries allocate (stormlog run --driver-allocations shows it)";
-                self.unknown.push(what.to_owned());
-            }
-        }
+            _ => Some(
+                "memory that libraries allocate (stormlog run --driver-allocations shows it)"
+                    .to_owned(),
+            ),
+        };
+        self.unknown.extend(unknown);
         for one in maps(ledger, "libraries", MOST) {
             let Some(size) = bytes(one, "bytes") else {
                 self.add_arrays(one);

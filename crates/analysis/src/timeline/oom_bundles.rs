@@ -12,6 +12,7 @@ use super::track::OomMark;
 use crate::load::LoadedSession;
 use crate::pack;
 use crate::regular_file;
+use crate::untrusted::bytes;
 
 /// The name of the folder next to a sink that contains its bundles, and the name of the file that
 /// contains the numbers of the failed request, in each bundle.
@@ -72,16 +73,15 @@ impl BundleNumbers {
     pub fn of(document: &Map) -> Option<Self> {
         let session_id = document.get("session_id")?.as_text()?;
         let numbers = document.get("custom_metadata")?.as_map()?;
-        let number = |key: &str| numbers.get(key)?.as_int().filter(|&bytes| bytes >= 0);
         Some(Self {
             session_id: session_id.to_str_lossy().into_owned(),
             mark: OomMark {
-                requested: number(metadata_keys::REQUESTED_BYTES),
-                limit: number("limit_bytes"),
-                free: number("free_bytes"),
-                allocated: number("sample_allocated_bytes"),
-                reserved: number("sample_reserved_bytes"),
-                used: number("sample_used_bytes"),
+                requested: bytes(numbers, metadata_keys::REQUESTED_BYTES),
+                limit: bytes(numbers, "limit_bytes"),
+                free: bytes(numbers, "free_bytes"),
+                allocated: bytes(numbers, "sample_allocated_bytes"),
+                reserved: bytes(numbers, "sample_reserved_bytes"),
+                used: bytes(numbers, "sample_used_bytes"),
                 ..OomMark::default()
             },
         })

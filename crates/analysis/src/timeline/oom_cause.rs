@@ -13,7 +13,7 @@ use super::track::OomMark;
 use super::windows::site;
 use crate::untrusted::{bytes, text};
 
-/// Longest text that is kept, in characters, and maximum lengths of the lists that are kept.
+/// The most characters of a text, and the most calls and holders, that are kept.
 const LONGEST_TEXT: usize = 300;
 const MOST_CALLS: usize = 32;
 const MOST_HOLDERS: usize = 32;

@@ -21,6 +21,7 @@ use super::track::{DeviceMemory, OomMark, PhaseSpan, RecordedBy, Track};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
+use crate::untrusted::bytes;
 
 /// The start event of a session is searched for among this many of its first events.
 const FIRST_EVENTS: usize = 16;
@@ -33,6 +34,12 @@ const MOST_INSPECTIONS: usize = 16;
 /// track.
 #[must_use]
 pub fn run_of(sessions: &[&LoadedSession]) -> Run {
+    let is_by_run = sessions.iter().any(|session| recorded_by_run(session));
+    let recorder = if is_by_run {
+        RecordedBy::Run
+    } else {
+        RecordedBy::Tracker
+    };
     let parts: Vec<(Vec<Track>, Vec<Process>)> = sessions
         .par_iter()
         .map(|session| {
@@ -42,16 +49,11 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
             for track in &mut tracks {
                 track.thinned_until_ns = session.thinned_until_ns;
                 track.device_memory = memory.filter(|_| track.device_id >= 0);
+                track.recorder = recorder;
             }
             (tracks, processes)
         })
         .collect();
-    let is_by_run = sessions.iter().any(|session| recorded_by_run(session));
-    let recorder = if is_by_run {
-        RecordedBy::Run
-    } else {
-        RecordedBy::Tracker
-    };
     let recorded_id = sessions.iter().find_map(|session| run_id_of(session));
     let id = id_of_run(recorded_id, sessions.iter().map(|session| &session.summary));
     let mut run = Run {
@@ -64,9 +66,6 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
         run.tracks.extend(tracks);
         let left = MOST_PROCESSES.saturating_sub(run.processes.len());
         run.processes.extend(processes.into_iter().take(left));
-    }
-    for track in &mut run.tracks {
-        track.recorder = recorder;
     }
     run
 }
@@ -194,17 +193,12 @@ fn program(sessions: &[&LoadedSession]) -> Program {
 pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
     let run = metadata.get("run").and_then(Value::as_map)?;
     let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
-    let command = match run.get("command") {
-        Some(Value::List(words)) => words
-            .iter()
-            .filter_map(Value::as_text)
-            .map(|word| word.to_str_lossy().into_owned())
-            .collect(),
-        _ => Vec::new(),
-    };
+    let command = run.list("command").iter().filter_map(Value::as_text);
     Some(Program {
         name: text("program"),
-        command,
+        command: command
+            .map(|word| word.to_str_lossy().into_owned())
+            .collect(),
         commit: text("git_commit"),
     })
 }
@@ -452,10 +446,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         .get(metadata_keys::OOM_REASON)
         .and_then(Value::as_text);
     let request = metadata.get("oom").and_then(Value::as_map);
-    let number = |key: &str| {
-        let bytes = request?.get(key)?.as_int();
-        bytes.filter(|&bytes| bytes >= 0)
-    };
+    let number = |key: &str| bytes(request?, key);
     let counters = event.counters().known(Placeholders::of(metadata));
     let mut mark = OomMark {
         at_ns: event.timestamp_ns(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::end::{End, RankEnd};
 use super::process::Process;
-use super::track::{Column, RecordedBy, Resource, Track};
+use super::track::{Column, RecordedBy, Track};
 
 /// The recorded program, as described in the events that begin the sessions of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Program {
 pub struct Run {
     /// The id of the run ([`id_of_run`](super::id_of_run)); `None` for a run without sessions.
     pub id: Option<String>,
-    /// The samples, as one track for each session, rank and device, in any order.
+    /// The samples: one track for each session, rank and device. The tracks are in any order.
     pub tracks: Vec<Track>,
     /// The processes whose host memory was recorded separately.
     pub processes: Vec<Process>,
@@ -52,6 +52,13 @@ impl Run {
         hosts.any(|track| !self.is_start_up_only(track))
     }
 
+    /// Whether the tracks of the run are of more than one rank.
+    pub(crate) fn has_several_ranks(&self) -> bool {
+        let mut ranks = self.tracks.iter().map(|track| track.rank);
+        let first = ranks.next();
+        ranks.any(|rank| Some(rank) != first)
+    }
+
     /// How the run ended: the worst end of its processes.
     #[must_use]
     pub fn end(&self) -> End {
@@ -70,7 +77,7 @@ impl Run {
     /// 0.4.0 stopped recording host memory when the program first used a device.
     #[must_use]
     pub fn is_start_up_only(&self, track: &Track) -> bool {
-        if track.resource() != Resource::Host {
+        if !track.is_host() {
             return false;
         }
         let Some((_, last)) = track.span_ns() else {
@@ -78,7 +85,7 @@ impl Run {
         };
         let half = |span: (i64, i64)| span.0.saturating_add(span.1.saturating_sub(span.0) / 2);
         self.tracks.iter().any(|other| {
-            other.resource() != Resource::Host
+            !other.is_host()
                 && other.rank == track.rank
                 && other.pid == track.pid
                 && other.host == track.host

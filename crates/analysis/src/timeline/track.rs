@@ -320,6 +320,12 @@ impl Track {
         }
     }
 
+    /// Whether the track measures host memory and not a device.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        self.resource() == Resource::Host
+    }
+
     /// Whether the process's share of the device is unknown because the driver lists processes
     /// under pids that do not match the recorded process.
     #[must_use]
@@ -331,7 +337,7 @@ impl Track {
     /// program.
     #[must_use]
     pub fn is_host_of_run(&self) -> bool {
-        self.resource() == Resource::Host && self.recorder == RecordedBy::Run
+        self.is_host() && self.recorder == RecordedBy::Run
     }
 
     /// The times of the first and the last sample of the track, in nanoseconds since 1970.
@@ -415,12 +421,7 @@ impl Track {
     pub fn other_processes_bytes(&self) -> Vec<Option<i64>> {
         let is_known = self.knows_own();
         (0..self.t_ns.len())
-            .map(|i| {
-                let used = self.used.get(i).filter(|_| is_known)?;
-                // The counters are read one after the other, so the share of the process may exceed
-                // the use of the whole device; the result is then zero.
-                Some(used.saturating_sub(self.own.get(i)?).max(0))
-            })
+            .map(|sample| self.others_at(sample).filter(|_| is_known))
             .collect()
     }
 
@@ -447,10 +448,13 @@ impl Track {
         self.total.max().filter(|&total| total > 0).or(sums.max())
     }
 
-    /// Bytes on the device held by other processes at a sample; `None` when the process's share is
-    /// unknown.
-    pub(crate) fn neighbours(&self, sample: usize) -> Option<f64> {
-        Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
+    /// Bytes on the device that do not belong to this process at a sample; `None` when the process's
+    /// share is unknown.
+    pub(crate) fn others_at(&self, sample: usize) -> Option<i64> {
+        // The counters are read one after the other, so the share of the process may exceed the use
+        // of the whole device; the result is then zero.
+        let others = self.used.get(sample)?.saturating_sub(self.own.get(sample)?);
+        Some(others.max(0))
     }
 
     /// Whether the process's own share of the device is known at nearly every sample; a share known
@@ -464,6 +468,13 @@ impl Track {
         let used = self.used.known();
         self.own.known() >= used - used / 50
     }
+}
+
+/// The tracks of devices or, when none of the tracks is one of a device, all of them.
+pub(crate) fn devices_or_all(tracks: Vec<&Track>) -> Vec<&Track> {
+    let devices = tracks.iter().copied().filter(|track| !track.is_host());
+    let devices: Vec<&Track> = devices.collect();
+    if devices.is_empty() { tracks } else { devices }
 }
 
 /// Converts a number of bytes or nanoseconds to `f64` for calculations; large numbers are rounded.

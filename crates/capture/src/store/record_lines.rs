@@ -474,7 +474,7 @@ impl<M: Default> Shape<M> {
 }
 
 impl<M: Default> Key<M> {
-    /// Writes the value of a key for which the line has no text yet.
+    /// Writes the value of a key when no text of an earlier line can be reused for it.
     fn write<'o, S>(
         &mut self,
         value: &S::Value,

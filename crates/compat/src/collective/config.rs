@@ -80,8 +80,8 @@ impl Preset {
         preset.ok_or_else(|| ConfigError::UnknownPreset(name.to_str_lossy().into_owned()))
     }
 
-    /// The values of all thresholds for this preset.
-    pub fn config(self) -> CollectiveConfig {
+    /// The values of all thresholds for this preset, in the order of [`FIELDS`].
+    pub fn values(self) -> [f64; 9] {
         let mut values = match self {
             Self::Low => [8.0, 256.0, 0.06, 3.0, 120.0, 100.0, 100.0, 0.6, 0.7],
             Self::Medium => [6.0, 128.0, 0.04, 2.5, 150.0, 120.0, 120.0, 0.5, 0.5],
@@ -91,32 +91,17 @@ impl Preset {
         for window in &mut values[4..7] {
             *window *= MILLISECOND;
         }
-        CollectiveConfig::of_values(values)
+        values
     }
 }
 
 impl Default for CollectiveConfig {
     fn default() -> Self {
-        Preset::default().config()
+        Self::of_values(Preset::default().values())
     }
 }
 
 impl CollectiveConfig {
-    /// The values of the thresholds, in the order of [`FIELDS`].
-    pub fn values(&self) -> [f64; 9] {
-        [
-            self.min_samples_per_rank,
-            self.min_gap_bytes,
-            self.min_gap_ratio,
-            self.robust_zscore_threshold,
-            self.marker_window_ns,
-            self.interval_padding_ns,
-            self.synchrony_window_ns,
-            self.min_synchrony_ratio,
-            self.min_confidence,
-        ]
-    }
-
     /// Creates thresholds from values in the order of [`FIELDS`].
     pub fn of_values(values: [f64; 9]) -> Self {
         let [

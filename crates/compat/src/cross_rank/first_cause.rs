@@ -6,6 +6,7 @@ use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_format::{Map, Text, names, whole};
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
+use crate::distinct;
 
 /// A rise of the memory used by a rank is ignored when it has fewer bytes than this.
 const FEWEST_BYTES: i64 = 64 << 20;
@@ -183,13 +184,7 @@ impl CrossRank {
 
     /// The notes of this comparison and those of `cause`, without duplicates.
     pub fn all_notes(&self, cause: &FirstCause) -> Vec<String> {
-        let mut notes: Vec<String> = Vec::new();
-        for note in self.notes.iter().chain(&cause.notes) {
-            if !notes.contains(note) {
-                notes.push(note.clone());
-            }
-        }
-        notes
+        distinct(self.notes.iter().chain(&cause.notes).cloned())
     }
 }
 

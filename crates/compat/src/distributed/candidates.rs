@@ -3,20 +3,19 @@
 
 use serde::Serialize;
 use stormlog_analysis::detect::Severity;
-use stormlog_analysis::gap::samples::{device_gap, device_total};
 use stormlog_analysis::gap::{self, GapThresholds};
-use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
 use stormlog_analysis::{EventRef, Events};
 use stormlog_format::{EventType, Text, byte_text};
 
-use crate::collective::CollectiveAttribution;
+use crate::collective::{CollectiveAttribution, CollectiveClass};
 
-/// The severity of a gap that is attributed to collective communication with the given confidence.
-fn severity_of(confidence: f64) -> Severity {
-    match confidence {
-        c if c >= 0.8 => Severity::Critical,
-        c if c >= 0.6 => Severity::Warning,
-        _ => Severity::Info,
+/// The severity of a gap that is attributed to collective communication.
+fn severity_of(class: CollectiveClass) -> Severity {
+    match class {
+        CollectiveClass::Confident => Severity::Critical,
+        CollectiveClass::Likely => Severity::Warning,
+        CollectiveClass::Suspect => Severity::Info,
     }
 }
 
@@ -104,8 +103,7 @@ fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
 fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Candidate> {
     let threshold = GapThresholds::default().gap_ratio_threshold;
     samples.iter().find_map(|event| {
-        let (gap, total) = (device_gap(event)?, device_total(event)?);
-        let ratio = (gap as f64).abs() / total as f64;
+        let (_, ratio) = gap::share_of_device(event)?;
         (ratio >= threshold).then(|| Candidate {
             severity: Severity::Warning,
             timestamp_ns: event.timestamp_ns(),
@@ -123,7 +121,7 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
 fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate {
     let reasons: Vec<&'static str> = found.reason_codes.iter().copied().collect();
     Candidate {
-        severity: severity_of(found.confidence),
+        severity: severity_of(found.class),
         timestamp_ns: found.interval_start_ns.max(first_sample_ns),
         signal: format!("collective:{}", found.class.as_str()),
         details: format!(
@@ -137,17 +135,6 @@ fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate 
         phase: label(found.phase.as_ref()),
         ..nothing(found.rank)
     }
-}
-
-/// The phase of the program at a time. The search is not restricted to one thread or one phase,
-/// because only the metadata of an event could name them, and no event is given here.
-pub(super) fn resolve_at(
-    replay: &PhaseReplay,
-    at_ns: i64,
-    session_id: &Text,
-    rank: i64,
-) -> Option<PhaseAttribution> {
-    replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
 }
 
 fn label(phase: Option<&PhaseAttribution>) -> Option<Text> {

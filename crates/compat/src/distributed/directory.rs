@@ -47,7 +47,9 @@ fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
     sessions.add(sink.sessions);
     let mut below = Below::default();
     below.collect(directory, 0);
-    for file in below.candidates() {
+    below.files.sort();
+    below.timelines.sort();
+    for file in below.files {
         let mut found = load_file(&file, ranks);
         ranks.observe(&found.sessions);
         warnings.append(&mut found.warnings);
@@ -185,17 +187,14 @@ impl Found {
 /// The files below a directory whose names suggest that they contain events, such as `events.json`.
 #[derive(Default)]
 struct Below {
-    json: Vec<PathBuf>,
-    tables: Vec<PathBuf>,
+    files: Vec<PathBuf>,
     timelines: Vec<PathBuf>,
 }
 
 impl Below {
     fn collect(&mut self, directory: &Path, depth: usize) {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        paths.sort();
-        for path in paths {
+        for path in entries.map(|entry| entry.path()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             // Links to directories are not followed, because they may lead back to a parent
             // directory.
@@ -205,20 +204,10 @@ impl Below {
                 }
             } else if name == TIMELINE {
                 self.timelines.push(path);
-            } else if is_named(&name, ".json") {
-                self.json.push(path);
-            } else if is_named(&name, ".csv") {
-                self.tables.push(path);
+            } else if is_named(&name, ".json") || is_named(&name, ".csv") {
+                self.files.push(path);
             }
         }
-    }
-
-    fn candidates(&mut self) -> Vec<PathBuf> {
-        let mut files = std::mem::take(&mut self.json);
-        files.append(&mut self.tables);
-        files.sort();
-        self.timelines.sort();
-        files
     }
 }
 

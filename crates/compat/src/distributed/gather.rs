@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashSet;
+use stormlog_analysis::Events;
 use stormlog_analysis::{Damage, LoadedSession};
-use stormlog_analysis::{EventRef, Events};
 use stormlog_format::{SessionSummary, Text};
 
-use super::directory::{self, Found};
+use super::directory;
 use super::group;
 use super::rank_choice::RankChoice;
+use crate::distinct;
 
 /// The sessions that were loaded from the given paths, and which of them is selected.
 #[derive(Debug, Default)]
@@ -45,16 +46,13 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
     let mut warnings = Vec::new();
     for path in paths {
         let mut found = directory::load_path(path, &mut ranks);
-        for warning in found.warnings.drain(..) {
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-        }
+        warnings.append(&mut found.warnings);
         if found.nameless_file {
             nameless.append(&mut found.sessions);
             continue;
         }
-        let ids: BTreeSet<&Text> = found.ids().collect();
+        let ids = found.sessions.iter();
+        let ids: BTreeSet<&Text> = ids.map(|(one, _)| &one.summary.session_id).collect();
         if ids.len() == 1 {
             alone.extend(ids.into_iter().cloned());
         }
@@ -72,16 +70,12 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
         .collect();
     sessions.extend(groups);
     sort(&mut sessions);
-    let is_named = |(session, _): &(LoadedSession, _)| {
-        session_id.is_some_and(|id| session.summary.session_id == id)
-    };
     let selected = match session_id {
-        Some(id) => Some(
-            sessions
-                .iter()
-                .position(is_named)
-                .ok_or_else(|| GatherError::SessionNotFound(id.to_owned()))?,
-        ),
+        Some(id) => {
+            let mut sessions = sessions.iter();
+            let named = sessions.position(|(session, _)| session.summary.session_id == id);
+            Some(named.ok_or_else(|| GatherError::SessionNotFound(id.to_owned()))?)
+        }
         None => default_index(&sessions, &grouped),
     };
     let sources: BTreeSet<String> = sessions
@@ -91,7 +85,7 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
     Ok(Gathered {
         sessions,
         selected,
-        warnings,
+        warnings: distinct(warnings),
         sources: sources.into_iter().collect(),
     })
 }
@@ -145,11 +139,7 @@ impl Sessions {
             parts.events.push(session.events);
             parts.sources.extend(session.sources);
             parts.damage.extend(session.damage);
-            for warning in warnings {
-                if !parts.warnings.contains(&warning) {
-                    parts.warnings.push(warning);
-                }
-            }
+            parts.warnings.extend(warnings);
         }
     }
 
@@ -163,7 +153,7 @@ impl Sessions {
                 damage: parts.damage,
                 thinned_until_ns: None,
             };
-            (session, parts.warnings)
+            (session, distinct(parts.warnings))
         });
         let mut sessions: Vec<_> = sessions.collect();
         sort(&mut sessions);
@@ -179,46 +169,14 @@ pub(super) fn sort(sessions: &mut [(LoadedSession, Vec<String>)]) {
 /// and byte counts are equal.
 fn each_once(events: &Events) -> Events {
     let mut seen = HashSet::new();
-    events.retained(|event| seen.insert(Key::of(event)))
-}
-
-#[derive(PartialEq, Eq, Hash)]
-struct Key<'a> {
-    session_id: &'a Text,
-    numbers: [i64; 4],
-    event_type: &'a [u8],
-    bytes: [Option<i64>; 3],
-    context: Option<&'a [u8]>,
-}
-
-impl<'a> Key<'a> {
-    fn of(event: EventRef<'a>) -> Self {
+    events.retained(|event| {
         let origin = event.origin();
-        Self {
-            session_id: &origin.session_id,
-            numbers: [
-                event.timestamp_ns(),
-                origin.rank,
-                origin.local_rank,
-                origin.world_size,
-            ],
-            event_type: event.event_type(),
-            bytes: [
-                event.allocated_bytes(),
-                event.reserved_bytes(),
-                event.used_bytes(),
-            ],
-            context: event.context(),
-        }
-    }
-}
-
-impl Found {
-    fn ids(&self) -> impl Iterator<Item = &Text> {
-        self.sessions
-            .iter()
-            .map(|(session, _)| &session.summary.session_id)
-    }
+        let ranks = (origin.rank, origin.local_rank, origin.world_size);
+        let texts = (&origin.session_id, event.event_type(), event.context());
+        let (allocated, reserved) = (event.allocated_bytes(), event.reserved_bytes());
+        let bytes = (allocated, reserved, event.used_bytes());
+        seen.insert((event.timestamp_ns(), ranks, texts, bytes))
+    })
 }
 
 /// The text of a path for warnings.

@@ -12,6 +12,7 @@ use stormlog_format::classify::is_sample;
 
 use super::candidates::{self, Candidate};
 use crate::collective::{self, CollectiveConfig};
+use crate::cross_rank;
 
 /// Ranks without events are listed only below this number, because a record with a larger world
 /// size is not plausible.
@@ -91,8 +92,7 @@ pub fn model(events: &Events, selected: Option<&BTreeSet<i64>>) -> Model {
         .filter(|rank| selected.is_none_or(|selected| selected.contains(rank)))
         .collect();
     let replay = PhaseReplay::of_events(events);
-    let resolve =
-        |at_ns, session_id: &_, rank| candidates::resolve_at(&replay, at_ns, session_id, rank);
+    let resolve = cross_rank::resolver(&replay);
     let collectives = collective::attribute(events, &CollectiveConfig::default(), Some(&resolve));
     let mut model = Model {
         warnings: if world_sizes.len() > 1 {

@@ -5,6 +5,7 @@ use stormlog_analysis::gap::regression::{fit, mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
 
 use super::{ProfileThresholds, ProfiledCall, by_function, names, quantile, texts};
+use crate::distinct;
 
 /// An observation about profiled calls, such as slow functions, with recommendations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -132,12 +133,8 @@ fn hungry_functions(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> O
         return None;
     }
     let threshold = quantile(&values, thresholds.high_memory_percentile);
-    let mut hungry: Vec<&Text> = Vec::new();
-    for (function, rate) in &rates {
-        if *rate > threshold && !hungry.contains(function) {
-            hungry.push(function);
-        }
-    }
+    let hungry = rates.iter().filter(|(_, rate)| *rate > threshold);
+    let hungry: Vec<&Text> = distinct(hungry.map(|(function, _)| *function));
     if hungry.is_empty() {
         return None;
     }

@@ -5,6 +5,7 @@ use stormlog_analysis::gap::regression::mean;
 use stormlog_format::{Map, Text, Value};
 
 use super::{ProfileThresholds, ProfiledCall, by_function, count, names, quantile, texts};
+use crate::distinct;
 
 const MEBIBYTE: i64 = 1 << 20;
 
@@ -91,7 +92,7 @@ fn fragmentation(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Opti
     let high = ratios
         .iter()
         .filter(|(_, ratio)| *ratio > thresholds.fragmentation_ratio);
-    let affected = distinct(high.map(|(function, _)| *function));
+    let affected = distinct(high.map(|(function, _)| (*function).clone()));
     let mut metrics = Map::new();
     metrics.insert("average_fragmentation", Value::Float(average));
     let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -184,7 +185,7 @@ fn spikes(calls: &[ProfiledCall]) -> Option<Pattern> {
         } else {
             "critical"
         },
-        affected_functions: distinct(spikes.iter().map(|call| &call.function)),
+        affected_functions: distinct(spikes.iter().map(|call| call.function.clone())),
         metrics,
         suggestions: texts(&[
             "Investigate functions causing memory spikes",
@@ -248,15 +249,4 @@ fn repetition(calls: &[ProfiledCall]) -> Option<Pattern> {
             "Cache tensors between function calls when possible",
         ]),
     })
-}
-
-/// The names of the functions without repetitions, in the order of their first occurrence.
-fn distinct<'a>(functions: impl Iterator<Item = &'a Text>) -> Vec<Text> {
-    let mut seen: Vec<Text> = Vec::new();
-    for function in functions {
-        if !seen.contains(function) {
-            seen.push(function.clone());
-        }
-    }
-    seen
 }

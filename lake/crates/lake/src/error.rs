@@ -82,7 +82,7 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     };
     Some(match lake? {
         LakeError::NotFound(_) => {
-            "'stormlog lake ingest PATH --to URL' creates a lake; check the address"
+            "check the address; 'stormlog lake ingest PATH --to URL' creates a lake"
         }
         LakeError::Address { .. } => "a lake is a directory or 's3://bucket/prefix'",
         LakeError::Columns { .. } => {

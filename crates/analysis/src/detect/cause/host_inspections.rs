@@ -6,7 +6,7 @@
 
 use stormlog_format::counted;
 
-use super::{Cause, Site, SiteRole};
+use super::{Cause, SiteRole};
 use crate::detect::finding::{draft, words};
 use crate::timeline::{HostHolder, HostInspection, float};
 
@@ -55,13 +55,7 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     if !(least..=BEYOND).contains(&share) {
         return None;
     }
-    let site = holder.added_at.as_ref().map(|(file, line, function)| Site {
-        file: file.clone(),
-        line: *line,
-        function: function.clone(),
-        source_text: None,
-    });
-    let place = site.as_ref().map_or_else(String::new, |site| {
+    let place = holder.added_at.as_ref().map_or_else(String::new, |site| {
         format!(", {} at {}", SiteRole::AddsItems.participle(), site.place())
     });
     Some(HostCause {
@@ -69,7 +63,7 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
         advice: "Limit the size of this container, clear it when it is no longer needed, or keep \
                  only what is needed of each element",
         cause: Cause {
-            site,
+            site: holder.added_at.clone(),
             site_role: SiteRole::AddsItems,
             call_path: Vec::new(),
             holder: Some(holder.name.clone()),
@@ -140,6 +134,7 @@ fn seconds(millis: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::Site;
 
     const MIB: i64 = 1 << 20;
 
@@ -155,7 +150,12 @@ mod tests {
                 items_gained: 60,
                 bytes: 1100 * MIB,
                 bytes_gained: gained_mib * MIB,
-                added_at: Some(("/a/b/train.py".into(), 31, "main".into())),
+                added_at: Some(Site {
+                    file: "/a/b/train.py".into(),
+                    line: 31,
+                    function: "main".into(),
+                    source_text: None,
+                }),
             }],
             mapped_ms: Some(6000),
             mappings: vec![("[heap]".into(), 58 * MIB)],

@@ -49,14 +49,15 @@ pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
     }
     let searched = float(growth.max(survived));
     let holder = best_holder(evidence, survived, most * searched);
-    let lines = if holder.is_some() {
-        Lines::AlsoCalls {
+    let lines = match holder {
+        Some(_) => Lines {
             least_bytes: most * searched,
-        }
-    } else {
-        Lines::Allocating {
+            may_call: true,
+        },
+        None => Lines {
             least_bytes: most.max(MOST_WITHOUT_HOLDER) * searched,
-        }
+            may_call: false,
+        },
     };
     let site = best_site(evidence, &windows, needed, lines);
     let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
@@ -101,22 +102,18 @@ struct Seen<'e> {
     path: &'e [Site],
 }
 
-/// Which lines may be named, and the bytes that a line must explain.
+/// Which lines may be named.
 #[derive(Clone, Copy)]
-enum Lines {
-    /// Only lines that allocate the memory themselves.
-    Allocating { least_bytes: f64 },
-    /// Also lines that call those that allocate.
-    AlsoCalls { least_bytes: f64 },
+struct Lines {
+    /// A line is named only if it explains more than these bytes.
+    least_bytes: f64,
+    /// Whether lines may be named that call those that allocate the memory.
+    may_call: bool,
 }
 
 impl Lines {
     fn include(self, one: &Seen<'_>) -> bool {
-        let (least_bytes, may_call) = match self {
-            Self::Allocating { least_bytes } => (least_bytes, false),
-            Self::AlsoCalls { least_bytes } => (least_bytes, true),
-        };
-        float(one.bytes) > least_bytes && (may_call || one.depth == 0.0)
+        float(one.bytes) > self.least_bytes && (self.may_call || one.depth == 0.0)
     }
 }
 

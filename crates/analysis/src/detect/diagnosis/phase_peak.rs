@@ -12,7 +12,7 @@ use crate::detect::evidence::interruptions::MAX_COVERAGE;
 use crate::detect::evidence::levels::MOST_PHASES;
 use crate::detect::finding::words;
 use crate::stats::RangeMax;
-use crate::timeline::{Resource, Run, Track, float};
+use crate::timeline::{Run, Track, float};
 
 /// A phase is reported when its peak is at least `MIN_TIMES` times the peak of training steps, and
 /// at least `MIN_BYTES` above the peak of training steps.
@@ -54,7 +54,7 @@ pub(super) fn notes(run: &Run) -> (Vec<PhasePeak>, usize) {
     let mut by_phase: BTreeMap<String, PhasePeak> = BTreeMap::new();
     let mut left_out: BTreeSet<&str> = BTreeSet::new();
     for track in &run.tracks {
-        if track.resource() == Resource::Host || track.phases.is_empty() {
+        if track.is_host() || track.phases.is_empty() {
             continue;
         }
         for note in of_track(track, &mut left_out) {
@@ -70,7 +70,7 @@ pub(super) fn notes(run: &Run) -> (Vec<PhasePeak>, usize) {
     (by_phase.into_values().collect(), left_out.len())
 }
 
-/// The notes on the phases of a track. The names of the phases beyond [`MOST_PHASES`] are added to
+/// The phases of a track that get a note in the report. The names of the phases beyond [`MOST_PHASES`] are added to
 /// `left_out`.
 fn of_track<'t>(track: &'t Track, left_out: &mut BTreeSet<&'t str>) -> Vec<PhasePeak> {
     let Some((first, last)) = track.span_ns() else {

@@ -98,9 +98,7 @@ impl Floor {
             period,
         }
     }
-}
 
-impl Floor {
     /// Largest rise of the floor after time `from` that was freed again later, in bytes.
     pub(crate) fn tooth(&self, from: f64) -> f64 {
         let first = self.knots.partition_point(|k| k.t < from);

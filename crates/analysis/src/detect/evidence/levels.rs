@@ -13,8 +13,8 @@ use super::floor::Floor;
 use super::order;
 use super::series::Series;
 use super::signals::{self, Signals, seconds_between};
-use crate::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
-use crate::timeline::{Column, Resource, Run, Step, Track, float};
+use crate::stats::{bend_scatter, highest, median, quantile, robust_sigma, theil_sen};
+use crate::timeline::{Column, Run, Step, Track, devices_or_all, float};
 
 /// Minimum number of knots (points) of a floor, or of visits to a phase, needed to measure the
 /// scatter of a level.
@@ -160,7 +160,23 @@ impl Levels {
     pub fn set(&mut self, metric: Metric, measure: Option<Measure>) {
         self.0[metric as usize] = measure;
     }
+
+    /// Sets the level and the slope of allocated, of used and of hidden memory.
+    fn set_trends(&mut self, trends: [LevelAndSlope; 3]) {
+        let metrics = [
+            (Metric::SteadyAllocated, Metric::AllocatedSlope),
+            (Metric::SteadyUsed, Metric::UsedSlope),
+            (Metric::Gap, Metric::GapSlope),
+        ];
+        for ((level, slope), (level_value, slope_value)) in metrics.into_iter().zip(trends) {
+            self.set(level, level_value);
+            self.set(slope, slope_value);
+        }
+    }
 }
+
+/// The level of a quantity and its slope, where they are known.
+type LevelAndSlope = (Option<Measure>, Option<Measure>);
 
 /// Metrics whose value is unknown are left out of the JSON object.
 impl Serialize for Levels {
@@ -211,11 +227,7 @@ pub struct TrackLevels {
 /// tracks.
 #[must_use]
 pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
-    let is_device = |track: &&Track| track.resource() != Resource::Host;
-    let mut tracks: Vec<&Track> = run.tracks.iter().filter(is_device).collect();
-    if tracks.is_empty() {
-        tracks = run.tracks.iter().collect();
-    }
+    let tracks = devices_or_all(run.tracks.iter().collect());
     let mut levels: Vec<TrackLevels> = signals::read_tracks(&tracks)
         .par_iter()
         .map(of_track)
@@ -228,10 +240,7 @@ pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
 /// devices, only the first device gets the metric.
 fn add_host_peaks(run: &Run, levels: &mut [TrackLevels]) {
     let mut peaks: BTreeMap<u32, Measure> = BTreeMap::new();
-    let hosts = run
-        .tracks
-        .iter()
-        .filter(|track| track.resource() == Resource::Host);
+    let hosts = run.tracks.iter().filter(|track| track.is_host());
     for track in hosts.filter(|track| !run.is_start_up_only(track)) {
         let Some(value) = track.peaks().allocated.map(float) else {
             continue;
@@ -263,8 +272,10 @@ fn of_track(signals: &Signals) -> TrackLevels {
     let from = signals.warm_end;
     let mut levels = Levels::default();
     let period = signals.allocated_floor.period;
+    // The detectors read only one of several samples with the same timestamp; here all of them
+    // count.
     let peak = |column: &Column, counted: &Series| {
-        let value = highest(column)?;
+        let value = column.max().map(float)?;
         let settled = &counted.y[counted.index_at(from)..];
         let settled = if settled.len() < 2 * FEWEST_STRETCHES {
             &counted.y
@@ -281,20 +292,8 @@ fn of_track(signals: &Signals) -> TrackLevels {
     levels.set(Metric::PeakReserved, peak(&track.reserved, &reserved));
     levels.set(Metric::PeakUsed, peak(&track.used, &used));
     let used_floor = Floor::of(&used, from, signals.scale);
-    let floors = [
-        (
-            &signals.allocated_floor,
-            Metric::SteadyAllocated,
-            Metric::AllocatedSlope,
-        ),
-        (&used_floor, Metric::SteadyUsed, Metric::UsedSlope),
-        (&signals.hidden_floor, Metric::Gap, Metric::GapSlope),
-    ];
-    for (floor, level, slope) in floors {
-        let (level_value, slope_value) = settled(floor, from);
-        levels.set(level, level_value);
-        levels.set(slope, slope_value);
-    }
+    let floors = [&signals.allocated_floor, &used_floor, &signals.hidden_floor];
+    levels.set_trends(floors.map(|floor| settled(floor, from)));
     let steps = track.steps();
     let settled = steps.partition_point(|step| signals.seconds(step.at_ns) < from);
     let (x, floors, peaks) = per_step(&steps[settled..]);
@@ -326,24 +325,15 @@ fn per_step(steps: &[Step]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
 }
 
 fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Series {
-    let mut series = Series::default();
-    for &i in order {
-        if let Some(bytes) = column.get(i) {
-            series.push(seconds_between(start_ns, track.t_ns[i]), float(bytes));
-        }
-    }
-    series
-}
-
-/// The highest value of all samples of a column. The detectors read only one of several samples
-/// with the same timestamp; here all of them count.
-fn highest(column: &Column) -> Option<f64> {
-    let known = (0..column.len()).filter_map(|i| column.get(i));
-    known.max().map(float)
+    let known = order.iter().filter_map(|&i| {
+        let t = seconds_between(start_ns, track.t_ns[i]);
+        Some((t, float(column.get(i)?)))
+    });
+    known.collect()
 }
 
 /// The level and the slope of a floor after time `from`, with their scatter.
-fn settled(floor: &Floor, from: f64) -> (Option<Measure>, Option<Measure>) {
+fn settled(floor: &Floor, from: f64) -> LevelAndSlope {
     let knots = &floor.knots[floor.knots.partition_point(|knot| knot.t < from)..];
     let t: Vec<f64> = knots.iter().map(|knot| knot.t).collect();
     let y: Vec<f64> = knots.iter().map(|knot| knot.level).collect();
@@ -351,7 +341,7 @@ fn settled(floor: &Floor, from: f64) -> (Option<Measure>, Option<Measure>) {
 }
 
 /// The level and the slope of points over time, with a scatter of at least `noise`.
-fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option<Measure>) {
+fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> LevelAndSlope {
     if y.is_empty() {
         return (None, None);
     }
@@ -398,7 +388,7 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
 fn mean_deviation(values: &[f64]) -> f64 {
     let centre = median(values);
     let sum: f64 = values.iter().map(|value| (value - centre).abs()).sum();
-    1.2533 * sum / count(values.len())
+    1.2533 * sum / values.len() as f64
 }
 
 /// Number of groups of neighbouring values that lie on the same side of the median.
@@ -406,11 +396,7 @@ fn stretches_of(values: &[f64]) -> f64 {
     let centre = median(values);
     let sides: Vec<bool> = values.iter().map(|value| *value > centre).collect();
     let changes = sides.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    count(changes + 1)
-}
-
-fn count(count: usize) -> f64 {
-    count as f64
+    (changes + 1) as f64
 }
 
 /// Divides a track into parts and measures the scatter of their highest values. The trend is
@@ -424,11 +410,7 @@ fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     let length = length.min(y.len() / FEWEST_STRETCHES);
     // A shorter part at the end is left out, because it may contain no peak.
     let stretches = y.chunks_exact(length);
-    scatter(&stretches.map(top).collect::<Vec<_>>())
-}
-
-fn top(y: &[f64]) -> f64 {
-    y.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    scatter(&stretches.map(highest).collect::<Vec<_>>())
 }
 
 fn scatter(values: &[f64]) -> Option<f64> {
@@ -502,20 +484,18 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
     ];
     for (column, metric) in columns {
         let known = blocks.iter().map(|block| values(column, block));
-        let tops: Vec<f64> = known.filter(|y| !y.is_empty()).map(|y| top(&y)).collect();
+        let known = known.filter(|y| !y.is_empty());
+        let tops: Vec<f64> = known.map(|y| highest(&y)).collect();
         let peak = (!tops.is_empty()).then(|| Measure {
-            value: top(&tops),
+            value: highest(&tops),
             noise: scatter(&tops),
         });
         levels.set(metric, peak);
     }
-    let typical = |read: &dyn Fn(usize) -> Option<f64>| {
+    let trend = |column: &Column| {
         let (mut t, mut y) = (Vec::new(), Vec::new());
         for block in blocks {
-            let known: Vec<f64> = order[block.clone()]
-                .iter()
-                .filter_map(|&i| read(i))
-                .collect();
+            let known = values(column, block);
             if !known.is_empty() {
                 t.push(signals.seconds(track.t_ns[order[block.start]]));
                 y.push(median(&known));
@@ -526,33 +506,14 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
         // a visit are not a trend of the phase.
         (level, slope.filter(|_| by_visit))
     };
-    let of_column = |column: &'_ Column| {
-        let read = |i: usize| column.get(i).map(float);
-        typical(&read)
-    };
     // On a device shared with other processes, hidden memory is unknown when the memory of this
     // process is unknown.
     let gap = if signals.hidden.len() > 0 {
-        of_column(&track.hidden())
+        trend(&track.hidden())
     } else {
         (None, None)
     };
-    for ((level_value, slope_value), level, slope) in [
-        (
-            of_column(&track.allocated),
-            Metric::SteadyAllocated,
-            Metric::AllocatedSlope,
-        ),
-        (
-            of_column(&track.used),
-            Metric::SteadyUsed,
-            Metric::UsedSlope,
-        ),
-        (gap, Metric::Gap, Metric::GapSlope),
-    ] {
-        levels.set(level, level_value);
-        levels.set(slope, slope_value);
-    }
+    levels.set_trends([trend(&track.allocated), trend(&track.used), gap]);
     levels
 }
 

@@ -33,14 +33,25 @@ impl Series {
         &self.y[first..self.index_at(to).max(first)]
     }
 
+    /// A copy in which `bytes(t)` is subtracted from the value at each time `t`.
+    pub(crate) fn minus(&self, bytes: impl Fn(f64) -> f64) -> Self {
+        let samples = self.t.iter().zip(&self.y);
+        samples.map(|(&t, y)| (t, y - bytes(t))).collect()
+    }
+
     /// A copy without the samples that were taken during interruptions of the training.
     pub(crate) fn outside(&self, interruptions: &Interruptions) -> Self {
-        let mut rest = Self::default();
-        for (&t, &y) in self.t.iter().zip(&self.y) {
-            if !interruptions.contain(t, 0.0) {
-                rest.push(t, y);
-            }
-        }
-        rest
+        let samples = self.t.iter().copied().zip(self.y.iter().copied());
+        samples
+            .filter(|(t, _)| !interruptions.contain(*t, 0.0))
+            .collect()
+    }
+}
+
+/// A series of samples, given as time and value.
+impl FromIterator<(f64, f64)> for Series {
+    fn from_iter<I: IntoIterator<Item = (f64, f64)>>(samples: I) -> Self {
+        let (t, y) = samples.into_iter().unzip();
+        Self { t, y }
     }
 }

@@ -215,8 +215,8 @@ fn signals_of<'a>(
         if let Some(bytes) = value(&hidden_bytes) {
             hidden.push(t, bytes);
         }
-        if let Some(bytes) = track.neighbours(i).filter(|_| is_shared) {
-            neighbours = bytes.max(0.0);
+        if let Some(bytes) = track.others_at(i).filter(|_| is_shared) {
+            neighbours = float(bytes);
         }
         peak = peak.max(used.unwrap_or(0.0)).max(held.unwrap_or(0.0));
         total = total.max(value(&track.total).unwrap_or(0.0));

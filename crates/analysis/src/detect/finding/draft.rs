@@ -8,13 +8,18 @@ use crate::timeline::Track;
 /// A problem on at least this share of the ranks is reported once, for the whole run.
 const ALL_RANKS_SHARE: f64 = 0.75;
 
-/// Creates a finding with the fields that all kinds of findings share; the detector fills in the
-/// rest.
+/// Creates a finding with the fields that all kinds of findings share, about a problem that
+/// continues to the end of the track; the detector fills in the rest.
 pub(crate) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Finding {
-    of_track(kind, severity, subject.signals.track)
+    let signals = &subject.signals;
+    Finding {
+        end_ns: Some(signals.ns(signals.end)),
+        ..of_track(kind, severity, signals.track)
+    }
 }
 
-/// Like [`finding`], but takes a recorded track, for callers that have not computed its signals.
+/// Creates a finding about a recorded track, for callers that have not computed its signals. Its
+/// end is unknown.
 pub(crate) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding {
     Finding {
         kind,
@@ -34,6 +39,17 @@ pub(crate) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding
         advice: String::new(),
         cause: None,
     }
+}
+
+/// Adds the growth per step to the evidence of a finding, when steps were counted during the growth.
+/// Returns the growth per step in bytes.
+pub(crate) fn add_steps(finding: &mut Finding, grown: f64, steps: Option<f64>) -> Option<f64> {
+    let steps = steps?;
+    let per_step = grown / steps;
+    finding
+        .evidence
+        .extend([("steps", steps), ("bytes_per_step", per_step)]);
+    Some(per_step)
 }
 
 /// Rounds a number of bytes to the nearest whole number.

@@ -6,6 +6,13 @@ pub(crate) use stormlog_format::human_bytes as bytes;
 pub(crate) use stormlog_format::human_rate as rate;
 use stormlog_format::{human_duration, whole};
 
+/// The growth per step behind a growth rate: ` (+1.00 MiB per step)`; empty when unknown.
+pub(crate) fn per_step(bytes_per_step: Option<f64>) -> String {
+    bytes_per_step.map_or_else(String::new, |per_step| {
+        format!(" (+{} per step)", bytes(per_step))
+    })
+}
+
 /// A duration in one unit: `42 s`, `3.5 min`, `11 h`, `2.1 days`.
 pub(crate) fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds.abs() {

@@ -59,15 +59,15 @@ pub(crate) fn find(signals: &Signals, channel: Channel, end: &End) -> Option<Gro
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;
     let line = if is_stepped {
-        let steps = steps_of(signals, series);
+        let over_steps = over_steps(signals, series);
         FEWER_BLOCKS.into_iter().find_map(|blocks| {
-            let steps = steps.as_ref();
-            steps
-                .and_then(|steps| by_steps(steps, series, blocks))
-                .or_else(|| straight::find(&series.t, &series.y, blocks, LEAST))
+            let over_steps = over_steps.as_ref();
+            over_steps
+                .and_then(|over_steps| by_steps(over_steps, series, blocks))
+                .or_else(|| straight::find(series, blocks, LEAST))
         })
     } else {
-        straight::find(&series.t, &series.y, BLOCKS, LEAST)
+        straight::find(series, BLOCKS, LEAST)
     };
     let line = match channel {
         Channel::Allocated => line
@@ -79,8 +79,9 @@ pub(crate) fn find(signals: &Signals, channel: Channel, end: &End) -> Option<Gro
     Some(Growth::straight(&line, strength, signals.end))
 }
 
-/// The step number at each sample of a series, when it is known and rises from sample to sample.
-fn steps_of(signals: &Signals, series: &Series) -> Option<Vec<f64>> {
+/// The values of a series over the step numbers instead of the times of its samples; `None` unless
+/// the step numbers are known and rise from sample to sample.
+fn over_steps(signals: &Signals, series: &Series) -> Option<Series> {
     let counts = &signals.step_count;
     let mut after = 0;
     let step_at = |t: &f64| {
@@ -91,16 +92,19 @@ fn steps_of(signals: &Signals, series: &Series) -> Option<Vec<f64>> {
     };
     let steps: Vec<f64> = series.t.iter().map(step_at).collect::<Option<_>>()?;
     let rises = steps.windows(2).all(|pair| pair[1] > pair[0]);
-    rises.then_some(steps)
+    rises.then(|| Series {
+        t: steps,
+        y: series.y.clone(),
+    })
 }
 
 /// Fits a straight line to memory over step numbers instead of seconds. A leak that slows its
 /// program down, such as a growing autograd graph, adds the same amount in every step but less and
 /// less per second.
-fn by_steps(steps: &[f64], series: &Series, blocks: usize) -> Option<Line> {
-    let line = straight::find(steps, &series.y, blocks, LEAST)?;
+fn by_steps(over_steps: &Series, series: &Series, blocks: usize) -> Option<Line> {
+    let line = straight::find(over_steps, blocks, LEAST)?;
     let at = |step: f64| {
-        let index = steps.partition_point(|&one| one < step);
+        let index = over_steps.index_at(step);
         series.t.get(index.min(series.t.len() - 1)).copied()
     };
     let (began, onset, end) = (at(line.began)?, at(line.onset)?, at(line.end)?);
@@ -124,33 +128,28 @@ pub(crate) fn is_of_batches(signals: &Signals, from: f64, rate: f64) -> bool {
 /// memory that steps need grows when batches grow, for example with longer and longer sequences.
 fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
     let held = rate * (signals.end - from) / MANY_BLOCKS as f64;
-    let rise = |t: &[f64], y: &[f64]| straight::typical_rise(t, y, from, MANY_BLOCKS);
-    let known: Vec<(f64, f64)> = signals
-        .allocated
-        .t
-        .iter()
-        .copied()
+    let rise = |series: &Series| straight::typical_rise(series, from, MANY_BLOCKS);
+    let times = signals.allocated.t.iter().copied();
+    let reserved: Series = times
         .zip(signals.reserved.iter().copied())
         .filter(|(_, bytes)| bytes.is_finite())
         .collect();
-    let (t, reserved): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
     // The allocator reserves memory in large pieces, so reserved memory is constant in many time
     // blocks. The larger rise is therefore used: that of reserved memory or of the peak counter.
-    let needed = rise(&t, &reserved).max(rise(&signals.peak.t, &signals.peak.y));
+    let needed = rise(&reserved).max(rise(&signals.peak));
     held > 0.0 && needed > MAX_NEED * held
 }
 
 /// Finds a straight line in the allocator's peak counter, when the lowest samples rise at a similar
 /// rate. The peak counter covers every step, so it shows a small leak long before the samples do.
 fn line_of_peak(signals: &Signals) -> Option<Line> {
-    let line = straight::find(&signals.peak.t, &signals.peak.y, BLOCKS, LEAST)?;
+    let line = straight::find(&signals.peak, BLOCKS, LEAST)?;
     let (series, _) = signals.channel(Channel::Allocated);
-    let slopes = [8, 12, 16]
-        .map(|blocks| straight::slope_of_floor(&series.t, &series.y, line.onset, blocks));
+    let slopes = [8, 12, 16].map(|blocks| straight::slope_of_floor(series, line.onset, blocks));
     let agreement = median(&slopes) / line.rate;
     let agrees = (MIN_AGREEMENT..=MAX_AGREEMENT).contains(&agreement);
     if agrees {
-        return Some(straight::followed_back(line, &series.t, &series.y));
+        return Some(straight::followed_back(line, series));
     }
     is_creep(signals, &line).then_some(line)
 }

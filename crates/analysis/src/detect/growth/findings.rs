@@ -59,7 +59,6 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     let severity = severity(subject, growth, outlook);
     let mut finding = draft::finding(wording.kind, severity, subject);
     finding.onset_ns = Some(signals.ns(growth.onset));
-    finding.end_ns = Some(signals.ns(signals.end));
     finding.magnitude_bytes = Some(draft::whole(growth.grown));
     finding.rate_bytes_per_s = Some(growth.rate);
     finding.time_to_full_s = outlook;
@@ -74,16 +73,8 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
         ("log_odds_of_samples", growth.odds),
     ];
     let steps = signals.steps_since(growth.onset);
-    let per_step = steps.map(|steps| growth.grown / steps);
-    if let (Some(steps), Some(per_step)) = (steps, per_step) {
-        finding
-            .evidence
-            .extend([("steps", steps), ("bytes_per_step", per_step)]);
-    }
-    let bytes_per_step = per_step;
-    let per_step = per_step.map_or_else(String::new, |bytes| {
-        format!(" (+{} per step)", words::bytes(bytes))
-    });
+    let bytes_per_step = draft::add_steps(&mut finding, growth.grown, steps);
+    let per_step = words::per_step(bytes_per_step);
     let (name, since) = (subject.name(has_ranks), subject.since(growth.onset));
     let (rate, grown) = (words::rate(growth.rate), words::bytes(growth.grown));
     let full = full_in(subject, outlook);

@@ -172,7 +172,7 @@ fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) 
 
 /// How badly two levels, one before and one after the jump, fit the floor: their misfit divided by
 /// the misfit of a single level for the whole floor.
-fn unexplained(levels: &[f64], at: usize) -> f64 {
+pub(crate) fn unexplained(levels: &[f64], at: usize) -> f64 {
     let misfit = |part: &[f64]| {
         let level = median(part);
         part.iter().map(|l| (l - level).abs()).sum::<f64>()
@@ -187,12 +187,7 @@ fn unexplained(levels: &[f64], at: usize) -> f64 {
 
 /// A copy of the samples in which the height of the jump is subtracted from all samples after it.
 pub(crate) fn without(series: &Series, jump: &Jump) -> Series {
-    let from = series.index_at(jump.raised);
-    let mut level = series.clone();
-    for y in &mut level.y[from..] {
-        *y -= jump.height;
-    }
-    level
+    series.minus(|t| if t >= jump.raised { jump.height } else { 0.0 })
 }
 
 /// A copy of the floor in which the height of the jump is subtracted from all knots after it.

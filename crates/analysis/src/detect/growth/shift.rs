@@ -9,6 +9,7 @@
 use stormlog_format::whole_count;
 
 use crate::detect::evidence::series::Series;
+use crate::stats::highest;
 
 /// One step without a sample on the old floor adds at most this much to the log-odds in favour of a
 /// rise.
@@ -158,10 +159,6 @@ fn moved_along(before: &[f64], after: &[f64], shift: f64, figure: fn(&[f64]) -> 
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-fn highest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
 fn variance_of_mean(values: &[f64]) -> f64 {

@@ -5,6 +5,7 @@
 //! rise so evenly to the end. Therefore straight growth need not reach a minimum share of the
 //! device.
 
+use crate::detect::evidence::series::Series;
 use crate::stats::{largest_fall, median, theil_sen};
 
 /// A series of at most this many samples is examined sample by sample. A longer series is first
@@ -99,9 +100,9 @@ impl Line {
 
 /// Finds the longest straight rise to the end of a series that grows by at least `least` bytes,
 /// checked in `blocks` time blocks.
-pub(crate) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Line> {
-    let samples = without_shutdown(y);
-    let (t, y) = (&t[..samples.min(t.len())], &y[..samples]);
+pub(crate) fn find(series: &Series, blocks: usize, least: f64) -> Option<Line> {
+    let samples = without_shutdown(&series.y);
+    let (t, y) = (&series.t[..samples], &series.y[..samples]);
     if y.len() < MIN_SAMPLES || !may_rise(t, y, blocks) {
         return None;
     }
@@ -117,29 +118,22 @@ pub(crate) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Li
             cells.line(from, blocks, least)
         })
         .filter(|line| !cells.was_collected_before(line))
-        .map(|line| cells.with_beginning(line))
+        .map(|line| cells.with_beginning(line, Some(line.level)))
 }
 
 /// Finds the start of a straight rise in another series of the same memory, such as samples instead
 /// of the peak counter. A peak counter rises only when allocated memory exceeds an older peak,
 /// which may be long after the growth began.
-pub(crate) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
-    match Cells::of(t, y).followed(line.onset, line.rate, line.blocks) {
-        Some(back) => Line {
-            began: back.began,
-            grown_before: (back.at_onset - back.level).max(0.0),
-            ..line
-        },
-        None => line,
-    }
+pub(crate) fn followed_back(line: Line, series: &Series) -> Line {
+    Cells::of(&series.t, &series.y).with_beginning(line, None)
 }
 
 /// The time when growth really began, before its fitted `onset`, and the bytes it grew until
 /// `onset`. `None` unless memory had been higher before the growth, for example during a load. A
 /// fit may take that higher level for the level at which the growth started, and then places the
 /// onset too late.
-pub(crate) fn hidden_beginning(t: &[f64], y: &[f64], onset: f64, rate: f64) -> Option<(f64, f64)> {
-    let back = Cells::of(t, y).followed(onset, rate, BLOCKS_OF_GROWTH)?;
+pub(crate) fn hidden_beginning(series: &Series, onset: f64, rate: f64) -> Option<(f64, f64)> {
+    let back = Cells::of(&series.t, &series.y).followed(onset, rate, BLOCKS_OF_GROWTH)?;
     back.was_higher
         .then_some((back.began, back.at_onset - back.level))
 }
@@ -216,11 +210,12 @@ impl Cells {
     }
 
     /// Extends a straight rise back in time, block by block, while memory rose at a similar rate.
-    fn with_beginning(&self, line: Line) -> Line {
+    /// Without the level of the samples at the onset, their lowest level there is used.
+    fn with_beginning(&self, line: Line, at_onset: Option<f64>) -> Line {
         match self.followed(line.onset, line.rate, line.blocks) {
             Some(back) => Line {
                 began: back.began,
-                grown_before: (line.level - back.level).max(0.0),
+                grown_before: (at_onset.unwrap_or(back.at_onset) - back.level).max(0.0),
                 ..line
             },
             None => line,
@@ -343,19 +338,22 @@ pub(crate) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>
 
 /// Median rise from one time block to the next, over `blocks` blocks; a few jumps do not affect the
 /// median.
-pub(crate) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
-    let first = t.partition_point(|&at| at < from);
-    let (_, levels) = floors(&t[first..], &y[first..], blocks);
+pub(crate) fn typical_rise(series: &Series, from: f64, blocks: usize) -> f64 {
+    let (_, levels) = floors_since(series, from, blocks);
     let rises: Vec<f64> = levels.windows(2).map(|w| w[1] - w[0]).collect();
     median(&rises)
 }
 
 /// Slope of the memory floor from time `from` on, in bytes per second: the samples are divided into
 /// `blocks` time blocks, and a line is fitted to the lowest sample of each.
-pub(crate) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
-    let first = t.partition_point(|&at| at < from);
-    let (x, v) = floors(&t[first..], &y[first..], blocks);
+pub(crate) fn slope_of_floor(series: &Series, from: f64, blocks: usize) -> f64 {
+    let (x, v) = floors_since(series, from, blocks);
     theil_sen(&x, &v)
+}
+
+fn floors_since(series: &Series, from: f64, blocks: usize) -> (Vec<f64>, Vec<f64>) {
+    let first = series.index_at(from);
+    floors(&series.t[first..], &series.y[first..], blocks)
 }
 
 fn share_of_rises(levels: &[f64]) -> f64 {
@@ -372,7 +370,7 @@ mod tests {
     fn found(level: impl Fn(f64) -> f64) -> Option<Line> {
         let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
         let y: Vec<f64> = t.iter().map(|&t| 500.0 * MIB + level(t)).collect();
-        find(&t, &y, 24, MIB)
+        find(&Series { t, y }, 24, MIB)
     }
 
     #[test]
@@ -417,9 +415,13 @@ mod tests {
         };
         let y: Vec<f64> = t.iter().map(|&t| MIB * level(t)).collect();
         let peak: Vec<f64> = y.iter().map(|y| y.max(320.0 * MIB)).collect();
-        let line = find(&t, &peak, 12, MIB).unwrap();
+        let peak = Series {
+            t: t.clone(),
+            y: peak,
+        };
+        let line = find(&peak, 12, MIB).unwrap();
         assert!(line.began > 26.0, "{line:?}");
-        let here = followed_back(line, &t, &y);
+        let here = followed_back(line, &Series { t, y });
         assert!((here.began - 8.0).abs() < 1.5, "{here:?}");
         assert!(
             (here.grown_before - 20.0 * MIB).abs() < 2.0 * MIB,
@@ -431,7 +433,7 @@ mod tests {
     #[test]
     fn growth_below_an_older_level_began_where_it_rose() {
         let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
-        let levels = |before: f64| -> Vec<f64> {
+        let levels = |before: f64| -> Series {
             let level = |t: f64| {
                 if t < 5.0 {
                     before
@@ -439,13 +441,13 @@ mod tests {
                     300.0 + (t - 8.0).max(0.0)
                 }
             };
-            t.iter().map(|&t| MIB * level(t)).collect()
+            t.iter().map(|&t| (t, MIB * level(t))).collect()
         };
-        let (began, grown) = hidden_beginning(&t, &levels(315.0), 23.0, MIB).unwrap();
+        let (began, grown) = hidden_beginning(&levels(315.0), 23.0, MIB).unwrap();
         assert!((began - 8.0).abs() < 1.5, "{began}");
         assert!((grown - 15.0 * MIB).abs() < 2.0 * MIB, "{grown}");
         // When memory was never higher before the growth, the fitted onset is kept.
-        assert_eq!(hidden_beginning(&t, &levels(300.0), 23.0, MIB), None);
+        assert_eq!(hidden_beginning(&levels(300.0), 23.0, MIB), None);
     }
 
     #[test]
