@@ -21,6 +21,8 @@ pub use peak::Peak;
 
 use stormlog_format::{Counters, Map};
 
+use self::cgroup::Room;
+
 /// Describes where the readings of a collector come from. The events that are recorded from the
 /// readings contain most of these values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,17 @@ impl CounterSource {
             backend: "cpu".into(),
             collector: "stormlog.cpu_tracker".into(),
             sampling_source: None,
+            supports_device_total: true,
+            supports_device_free: true,
+        }
+    }
+
+    /// The source for the memory of a device that is read from outside of the processes that use it.
+    fn device(backend: &str, collector: &str, sampling_source: &str) -> Self {
+        Self {
+            backend: backend.into(),
+            collector: collector.into(),
+            sampling_source: Some(sampling_source.into()),
             supports_device_total: true,
             supports_device_free: true,
         }
@@ -81,8 +94,8 @@ pub struct Reading {
     pub notices: Vec<Notice>,
 }
 
-/// Something that a source noticed besides the values of its counters, such as the start of a child
-/// process; it is recorded as an event of its own.
+/// Something that is recorded as an event of its own besides the samples: what a source noticed,
+/// such as the start of a child process, a change of a collector's health, or an alert.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// The type of the event that records the notice.
@@ -94,13 +107,27 @@ pub struct Notice {
 }
 
 impl Reading {
+    /// A reading of host memory in which `level` bytes are in use, without its time.
+    fn of_host(level: u64, room: Room) -> Self {
+        let level = Some(signed(level));
+        Self {
+            device_id: -1,
+            counters: Counters {
+                allocator_allocated_bytes: level,
+                allocator_reserved_bytes: level,
+                device_used_bytes: level,
+                device_free_bytes: room.free.map(signed),
+                device_total_bytes: room.total.map(signed),
+                ..Counters::default()
+            },
+            ..Self::default()
+        }
+    }
+
     /// Bytes in use: `allocator_allocated_bytes`, or `device_used_bytes` for a source that reads
     /// only the device and therefore counts the memory of all processes.
     pub fn level(&self) -> i64 {
-        self.counters
-            .allocator_allocated_bytes
-            .or(self.counters.device_used_bytes)
-            .unwrap_or(0)
+        self.counters.level().unwrap_or(0)
     }
 }
 
@@ -142,8 +169,8 @@ pub trait Collector: Send {
     }
 }
 
-/// Converts a number of bytes to `i64`, the type of the counters in records; larger numbers become
-/// `i64::MAX`.
-pub(crate) fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
+/// Converts a count, such as a number of bytes, to `i64`, the type of the numbers in records; larger
+/// numbers become `i64::MAX`.
+pub fn signed(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
 }

@@ -17,12 +17,13 @@ mod holdings;
 mod questions;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 pub use self::contexts::{NewContexts, wait_for_contexts};
 pub use self::holdings::{Held, Kind, Site};
 pub use self::questions::Question;
+use crate::mutex::lock;
 
 /// Whether the driver's allocations are attributed to their callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +39,9 @@ pub enum State {
 
 static STATE: Mutex<State> = Mutex::new(State::Off);
 
-fn set(state: State) {
-    *STATE.lock().unwrap_or_else(PoisonError::into_inner) = state;
-}
-
 /// Whether the driver's allocations are attributed to their callers at this moment.
 pub fn state() -> State {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    lock(&STATE).clone()
 }
 
 /// Starts to attribute the driver's allocations to their callers, or returns the reason why it
@@ -55,7 +52,7 @@ pub fn start(libraries: &[PathBuf]) -> Result<(), String> {
         return Ok(());
     }
     cupti::subscribe(libraries)?;
-    set(State::On);
+    *lock(&STATE) = State::On;
     Ok(())
 }
 
@@ -63,7 +60,7 @@ pub fn start(libraries: &[PathBuf]) -> Result<(), String> {
 /// moment stay known, and later allocations are not followed.
 pub fn stop(reason: &str) {
     if state() == State::On {
-        set(State::Ended(reason.to_owned()));
+        *lock(&STATE) = State::Ended(reason.to_owned());
         cupti::unsubscribe();
     }
 }

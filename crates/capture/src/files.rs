@@ -72,6 +72,14 @@ pub(crate) fn read_regular(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> 
     Ok(content)
 }
 
+/// Deletes a file; a file that does not exist is no error.
+pub(crate) fn remove_if_exists(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Creates a temporary file in `directory` that no other process uses. The caller later renames the
 /// temporary file to `name`.
 pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(PathBuf, File)> {

@@ -9,6 +9,7 @@ pub mod files;
 mod kept_file;
 pub mod launcher;
 pub mod memory;
+mod mutex;
 pub mod oom;
 pub mod process;
 pub mod record;

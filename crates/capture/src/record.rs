@@ -19,18 +19,19 @@ mod wording;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use stormlog_format::{
     DistributedIdentity, Event, EventType, Map, SessionStatus, SessionSummary, Text, Value,
-    metadata_keys, new_session_id, whole,
+    metadata_keys, whole,
 };
 
 use crate::collect::Collector;
 use crate::memory::is_short;
-use crate::store::{BackgroundSink, Diagnostics, SinkConfig, SinkStatus};
+use crate::mutex::lock;
+use crate::store::{BackgroundSink, SinkConfig, SinkStatus, new_session};
 use channel::Channel;
 use clock::{now_ns, seconds};
 use event::{Origin, TrackedEvent};
@@ -90,13 +91,10 @@ pub enum Detail {
     Samples,
 }
 
-/// Receives each alert, on the thread that found the alert, while that thread does not hold the
-/// lock of the recorder's state.
-pub trait AlertListener: Send + Sync {
-    /// Receives an alert after it has been recorded. The argument `origin` has the fields that all
-    /// events of the session share.
-    fn alert(&self, event: &TrackedEvent, origin: &Origin);
-}
+/// Receives each alert after it has been recorded, and the fields that all events of the session
+/// share. It is called on the thread that found the alert, while that thread does not hold the lock
+/// of the recorder's state.
+pub type AlertListener = Box<dyn Fn(&TrackedEvent, &Origin) + Send + Sync>;
 
 /// Why a recorder cannot start a session.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +122,7 @@ pub struct EventQuery {
 /// time, from [`start`](Self::start) to [`stop`](Self::stop).
 pub struct Recorder {
     options: RecordOptions,
-    listener: Option<Arc<dyn AlertListener>>,
+    listener: Option<AlertListener>,
     channels: Mutex<Vec<Channel>>,
     state: Mutex<State>,
     is_paused: AtomicBool,
@@ -136,7 +134,7 @@ impl Recorder {
     pub fn new(
         options: RecordOptions,
         collectors: Vec<Box<dyn Collector>>,
-        listener: Option<Arc<dyn AlertListener>>,
+        listener: Option<AlertListener>,
     ) -> Arc<Self> {
         let detail = options.detail;
         let channels = collectors.into_iter();
@@ -171,25 +169,18 @@ impl Recorder {
         if state.sampler.is_some() {
             return Ok(());
         }
-        let origin = self.origin_of(&session);
-        state.generation += 1;
-        state.history.clear();
-        if let Some(bundle) = &mut state.bundle {
-            bundle.clear();
-        }
-        state.tally = Tally::default();
-        state.phases.reset();
-        state.diagnostics = Diagnostics::default();
-        state.stored = None;
-        state.notices.clear();
-        state.source_gone = false;
-        state.started = Some(Instant::now());
-        state.stopped_after = None;
-        state.started_at_ns = Some(session.started_at_ns);
         let config = self.options.sink.clone();
-        state.sink = config.map(|config| Arc::new(BackgroundSink::start(config, session.clone())));
-        state.session = Some(session);
-        state.origin = Some(origin);
+        let sink = config.map(|config| Arc::new(BackgroundSink::start(config, session.clone())));
+        *state = State {
+            thresholds: state.thresholds.clone(),
+            generation: state.generation + 1,
+            started: Some(Instant::now()),
+            started_at_ns: Some(session.started_at_ns),
+            origin: Some(self.origin_of(&session)),
+            session: Some(session),
+            sink,
+            ..State::new(self.options.max_events, self.options.bundle_events)
+        };
         for (mut event, notices) in starts.unwrap_or_default() {
             event.metadata.extend(self.options.start_metadata.clone());
             state.keep(event);
@@ -376,7 +367,7 @@ impl Recorder {
     fn report_alerts(&self, alerts: &[Arc<TrackedEvent>], origin: Option<&Origin>) {
         if let (Some(listener), Some(origin)) = (&self.listener, origin) {
             for event in alerts {
-                listener.alert(event, origin);
+                listener(event, origin);
             }
         }
     }
@@ -546,10 +537,6 @@ impl Recorder {
     fn new_session(&self) -> SessionSummary {
         let identity = &self.options.identity;
         SessionSummary {
-            session_id: new_session_id(),
-            status: SessionStatus::Running,
-            started_at_ns: now_ns(),
-            ended_at_ns: None,
             host: self.options.host.clone(),
             pid: self.options.pid,
             job_id: identity.job_id.clone(),
@@ -557,7 +544,7 @@ impl Recorder {
             local_rank: identity.local_rank,
             world_size: identity.world_size,
             source: self.options.session_source.clone(),
-            recorder: None,
+            ..new_session(None)
         }
     }
 
@@ -619,8 +606,4 @@ impl Recorder {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -183,6 +183,7 @@ fn with_hidden(text: &str, start: usize, end: usize) -> String {
 }
 
 /// Builds a copy of a text in which secrets are replaced, from the first to the last.
+#[derive(Default)]
 struct Hidden<'a> {
     plain: &'a str,
     out: String,
@@ -193,8 +194,7 @@ impl<'a> Hidden<'a> {
     fn new(plain: &'a str) -> Self {
         Self {
             plain,
-            out: String::new(),
-            done: 0,
+            ..Self::default()
         }
     }
 

@@ -78,12 +78,13 @@ mod thinning;
 mod writer;
 
 pub use background::{BackgroundSink, DEFAULT_QUEUE_CAPACITY, SinkStatus};
+pub(crate) use clock::new_session;
 pub use clock::{host_name, now_ns};
 pub use config::SinkConfig;
 pub use diagnostics::Diagnostics;
 pub use error::SinkError;
-pub use fork::{after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork};
-pub use manifest::MANIFEST_FILENAME;
+pub use fork::{every_fork_is_announced, forget_after_fork};
+pub use lock::{after_fork_in_parent, before_fork};
 pub use publish::publish;
 pub use rollups::write_rollups;
 pub use sink::Sink;

@@ -1,12 +1,14 @@
 //! The identity of a process in a distributed run: job, rank, local rank and world size.
 
+use serde::Serialize;
+
 use crate::event::IDENTITY_FIELDS;
 use crate::record::{RecordError, at_least, name};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
 /// The job and the ranks that identify one process in a distributed run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DistributedIdentity {
     /// The id of the job that the processes share, if any.
     pub job_id: Option<Text>,

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot};
 use stormlog_report::{AllocatorLimits, Theme, allocator_page, allocator_still};
 
-use crate::errors::raise;
+use crate::errors::invalid_artifact;
 
 /// Draws one device of a PyTorch allocator snapshot as an interactive HTML page and returns its
 /// text.
@@ -20,7 +20,7 @@ pub(crate) fn allocator_snapshot_page(
         let account = account(pickle, owners, device)?;
         allocator_page(&account, Theme::System).map_err(|error| error.to_string())
     });
-    page.map_err(|message| raise(py, "InvalidArtifactError", message))
+    page.map_err(|message| invalid_artifact(py, message))
 }
 
 /// Draws a snapshot as an HTML page without scripts, with limited numbers of points, marks, holders
@@ -45,7 +45,7 @@ pub(crate) fn allocator_snapshot_still(
         let account = account(pickle, owners, device)?;
         allocator_still(&account, &limits).map_err(|error| error.to_string())
     });
-    page.map_err(|message| raise(py, "InvalidArtifactError", message))
+    page.map_err(|message| invalid_artifact(py, message))
 }
 
 fn account(pickle: &[u8], owners: &str, device: i64) -> Result<Account, String> {

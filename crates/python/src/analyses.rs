@@ -7,17 +7,14 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyList};
 use stormlog_analysis::gap::{self, GapThresholds, Number};
 use stormlog_analysis::markers::{self, Marker, Subject};
-use stormlog_analysis::phases::PhaseAttribution;
-use stormlog_compat::collective::{
-    self, CollectiveAttribution, CollectiveConfig, ConfigError, FIELDS, Preset,
-};
+use stormlog_compat::collective::{self, CollectiveAttribution, CollectiveConfig, FIELDS, Preset};
 use stormlog_compat::cross_rank::{self, CrossRank, FirstCause};
 use stormlog_format::Text;
 
 use crate::any_events::AnyEvents;
-use crate::convert::{dict_of, text_from_python, text_to_python};
-use crate::errors::raise;
-use crate::phases::{Resolver, attribution_fields};
+use crate::convert::{dict_of, optional_to_python, text_from_python, text_to_python};
+use crate::errors::invalid_value;
+use crate::phases::{Resolver, optional_attribution, with_resolver};
 use crate::rows::EventRows;
 
 /// A finding about the gap between device and allocator memory, for Python: the fields of
@@ -98,16 +95,7 @@ pub(crate) fn compare_ranks<'py>(
     with_points: bool,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, Vec<String>)> {
     let cross = py.detach(|| cross_rank::merge(&rows.0));
-    let failure = RefCell::new(None);
-    let cause = match &resolver {
-        None => cross.first_cause(None),
-        Some(resolver) => cross.first_cause(Some(&|at, session_id, rank| {
-            resolver.resolve(py, (at, session_id, rank), &failure)
-        })),
-    };
-    if let Some(error) = failure.take() {
-        return Err(error);
-    }
+    let cause = with_resolver(py, resolver.as_ref(), |resolve| cross.first_cause(resolve))?;
     let notes = cross.all_notes(&cause);
     Ok((
         merge_fields(py, &cross, with_points)?,
@@ -121,14 +109,11 @@ fn merge_fields<'py>(
     cross: &CrossRank,
     with_points: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let job_id = cross.job_id.as_ref();
+    let job_id = optional_to_python(py, cross.job_id.as_ref())?;
     let counts: Vec<(i64, usize)> = cross.rank_sample_counts().collect();
     let ranks: Vec<i64> = counts.iter().map(|(rank, _)| *rank).collect();
     let fields = PyDict::new(py);
-    fields.set_item(
-        "job_id",
-        job_id.map(|id| text_to_python(py, id)).transpose()?,
-    )?;
+    fields.set_item("job_id", job_id)?;
     fields.set_item("world_size", cross.world_size)?;
     fields.set_item("participating_ranks", ranks)?;
     fields.set_item("missing_ranks", &cross.missing_ranks)?;
@@ -167,7 +152,8 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
         // end.
         fields.del_item("phase_attribution")?;
         fields.set_item("evidence", evidence)?;
-        fields.set_item("phase_attribution", phase(py, suspect.phase.as_ref())?)?;
+        let phase = optional_attribution(py, suspect.phase.as_ref())?;
+        fields.set_item("phase_attribution", phase)?;
         Ok(fields)
     });
     let suspects: Vec<Bound<'py, PyDict>> = suspects.collect::<PyResult<_>>()?;
@@ -193,19 +179,9 @@ pub(crate) fn attribute_collectives<'py>(
     resolver: Option<Resolver<'py>>,
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let config = CollectiveConfig::of_values(limits);
-    let failure = RefCell::new(None);
-    let found = match &resolver {
-        None => collective::attribute(&rows.0, &config, None),
-        Some(resolver) => {
-            let resolve = |at: i64, session_id: &Text, rank: i64| -> Option<PhaseAttribution> {
-                resolver.resolve(py, (at, session_id, rank), &failure)
-            };
-            collective::attribute(&rows.0, &config, Some(&resolve))
-        }
-    };
-    if let Some(error) = failure.take() {
-        return Err(error);
-    }
+    let found = with_resolver(py, resolver.as_ref(), |resolve| {
+        collective::attribute(&rows.0, &config, resolve)
+    })?;
     found
         .iter()
         .map(|found| collective_fields(py, found))
@@ -217,7 +193,8 @@ fn collective_fields<'py>(
     found: &CollectiveAttribution,
 ) -> PyResult<Bound<'py, PyDict>> {
     let fields = dict_of(py, found)?;
-    fields.set_item("phase_attribution", phase(py, found.phase.as_ref())?)?;
+    let phase = optional_attribution(py, found.phase.as_ref())?;
+    fields.set_item("phase_attribution", phase)?;
     Ok(fields)
 }
 
@@ -225,7 +202,7 @@ fn collective_fields<'py>(
 #[pyfunction]
 pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
     let preset = Preset::of_name(&text_from_python(name.cast()?)?)
-        .map_err(|error| invalid_config(name.py(), &error))?;
+        .map_err(|error| invalid_value(name.py(), error))?;
     Ok((preset.as_str(), preset.values()))
 }
 
@@ -233,7 +210,7 @@ pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static s
 #[pyfunction]
 pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> PyResult<()> {
     collective::check_fields(fields.iter().map(String::as_str))
-        .map_err(|error| invalid_config(py, &error))
+        .map_err(|error| invalid_value(py, error))
 }
 
 /// Raises an error for limits of the attribution to collective operations that are out of range.
@@ -241,7 +218,7 @@ pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> Py
 pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyResult<()> {
     CollectiveConfig::of_values(limits)
         .check()
-        .map_err(|error| invalid_config(py, &error))
+        .map_err(|error| invalid_value(py, error))
 }
 
 /// The names of the nine limits of the attribution to collective operations, in the order of the
@@ -249,19 +226,6 @@ pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyRes
 #[pyfunction]
 pub(crate) fn collective_fields_in_order() -> [&'static str; 9] {
     FIELDS
-}
-
-fn invalid_config(py: Python<'_>, error: &ConfigError) -> PyErr {
-    raise(py, "InvalidValueError", error.to_string())
-}
-
-fn phase<'py>(
-    py: Python<'py>,
-    attribution: Option<&PhaseAttribution>,
-) -> PyResult<Option<Bound<'py, PyDict>>> {
-    attribution
-        .map(|found| attribution_fields(py, found))
-        .transpose()
 }
 
 /// The timeline markers of events for Python: the fields of each marker, and the index of its

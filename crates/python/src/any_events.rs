@@ -1,6 +1,5 @@
 //! Converts events in any form that callers pass: columns, event objects or plain mappings.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 use stormlog_analysis::Events;
@@ -100,59 +99,46 @@ fn text_of_value(value: Value) -> Option<Text> {
 }
 
 fn event(object: &Bound<'_, PyAny>) -> PyResult<Event> {
-    let fields = Fields(object);
+    let wrong =
+        |name: &str, expected: &str| wrong_type(object.py(), &format!("{name} must be {expected}"));
+    let text = |name: &str| match value(object, name)? {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Text(text)) => Ok(Some(text)),
+        Some(_) => Err(wrong(name, "a string")),
+    };
+    let integer = |name: &str| match value(object, name)? {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Int(value)) => Ok(Some(value)),
+        Some(Value::Bool(flag)) => Ok(Some(i64::from(flag))),
+        Some(_) => Err(wrong(name, "an integer of at most 64 bits")),
+    };
     Ok(Event {
         version: Version::V4,
-        session_id: fields.text("session_id")?.unwrap_or_default(),
-        timestamp_ns: fields.integer("timestamp_ns")?.unwrap_or_default(),
-        event_type: fields.text("event_type")?.unwrap_or_default(),
-        collector: fields.text("collector")?.unwrap_or_default(),
-        sampling_interval_ms: fields.integer("sampling_interval_ms")?.unwrap_or_default(),
-        pid: fields.integer("pid")?.unwrap_or(-1),
-        host: fields.text("host")?.unwrap_or_default(),
-        job_id: fields.text("job_id")?,
-        rank: fields.integer("rank")?.unwrap_or_default(),
-        local_rank: fields.integer("local_rank")?.unwrap_or_default(),
-        world_size: fields.integer("world_size")?.unwrap_or(1),
-        device_id: fields.integer("device_id")?.unwrap_or(-1),
+        session_id: text("session_id")?.unwrap_or_default(),
+        timestamp_ns: integer("timestamp_ns")?.unwrap_or_default(),
+        event_type: text("event_type")?.unwrap_or_default(),
+        collector: text("collector")?.unwrap_or_default(),
+        sampling_interval_ms: integer("sampling_interval_ms")?.unwrap_or_default(),
+        pid: integer("pid")?.unwrap_or(-1),
+        host: text("host")?.unwrap_or_default(),
+        job_id: text("job_id")?,
+        rank: integer("rank")?.unwrap_or_default(),
+        local_rank: integer("local_rank")?.unwrap_or_default(),
+        world_size: integer("world_size")?.unwrap_or(1),
+        device_id: integer("device_id")?.unwrap_or(-1),
         counters: Counters {
-            allocator_allocated_bytes: fields.integer("allocator_allocated_bytes")?,
-            allocator_reserved_bytes: fields.integer("allocator_reserved_bytes")?,
-            allocator_active_bytes: fields.integer("allocator_active_bytes")?,
-            allocator_inactive_bytes: fields.integer("allocator_inactive_bytes")?,
-            allocator_change_bytes: fields.integer("allocator_change_bytes")?,
-            device_used_bytes: fields.integer("device_used_bytes")?,
-            device_free_bytes: fields.integer("device_free_bytes")?,
-            device_total_bytes: fields.integer("device_total_bytes")?,
+            allocator_allocated_bytes: integer("allocator_allocated_bytes")?,
+            allocator_reserved_bytes: integer("allocator_reserved_bytes")?,
+            allocator_active_bytes: integer("allocator_active_bytes")?,
+            allocator_inactive_bytes: integer("allocator_inactive_bytes")?,
+            allocator_change_bytes: integer("allocator_change_bytes")?,
+            device_used_bytes: integer("device_used_bytes")?,
+            device_free_bytes: integer("device_free_bytes")?,
+            device_total_bytes: integer("device_total_bytes")?,
         },
-        context: fields.text("context")?,
+        context: text("context")?,
         metadata: metadata(object)?,
     })
-}
-
-struct Fields<'a, 'py>(&'a Bound<'py, PyAny>);
-
-impl Fields<'_, '_> {
-    fn text(&self, name: &str) -> PyResult<Option<Text>> {
-        match value(self.0, name)? {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Text(text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(name, "a string")),
-        }
-    }
-
-    fn integer(&self, name: &str) -> PyResult<Option<i64>> {
-        match value(self.0, name)? {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Int(value)) => Ok(Some(value)),
-            Some(Value::Bool(flag)) => Ok(Some(i64::from(flag))),
-            Some(_) => Err(self.wrong(name, "an integer of at most 64 bits")),
-        }
-    }
-
-    fn wrong(&self, name: &str, expected: &str) -> PyErr {
-        wrong_type(self.0.py(), &format!("{name} must be {expected}"))
-    }
 }
 
 /// The thread id and the scope id (the id of a phase) that an event records about its phase. Each
@@ -160,22 +146,20 @@ impl Fields<'_, '_> {
 pub(crate) fn phase_origin(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<stormlog_analysis::phases::PhaseOrigin> {
-    let py = object.py();
     let metadata = field(object, "metadata")?;
-    let either =
-        |name: &Bound<'_, PyString>, usable: fn(&Value) -> bool| -> PyResult<Option<Value>> {
-            let direct = value(object, &name.to_cow()?)?.filter(usable);
-            match (direct, &metadata) {
-                (None, Some(metadata)) if metadata.cast::<PyMapping>().is_ok() => {
-                    Ok(value(metadata, &name.to_cow()?)?.filter(usable))
-                }
-                (direct, _) => Ok(direct),
+    let either = |name: &str, usable: fn(&Value) -> bool| -> PyResult<Option<Value>> {
+        let direct = value(object, name)?.filter(usable);
+        match (direct, &metadata) {
+            (None, Some(metadata)) if metadata.cast::<PyMapping>().is_ok() => {
+                Ok(value(metadata, name)?.filter(usable))
             }
-        };
+            (direct, _) => Ok(direct),
+        }
+    };
     let is_integer = |value: &Value| matches!(value, Value::Int(_));
     let is_text = |value: &Value| matches!(value, Value::Text(_));
     Ok(stormlog_analysis::phases::PhaseOrigin {
-        thread_id: either(intern!(py, "origin_thread_id"), is_integer)?.and_then(|v| v.as_int()),
-        scope_id: either(intern!(py, "origin_phase_scope_id"), is_text)?.and_then(text_of_value),
+        thread_id: either("origin_thread_id", is_integer)?.and_then(|v| v.as_int()),
+        scope_id: either("origin_phase_scope_id", is_text)?.and_then(text_of_value),
     })
 }

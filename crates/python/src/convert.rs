@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 use serde::Serialize;
 use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
-use crate::errors::raise;
+use crate::errors::invalid_value;
 
 /// A key that is not a string is converted to a text: this prefix and the number of the key's
 /// handle. No real key starts with these two unpaired surrogates.
@@ -47,12 +48,14 @@ impl<'py> Objects<'py> {
             return Ok(None);
         };
         // In a record with a `schema_version`, the metadata must be a real dictionary.
-        let versioned = entries
-            .iter()
-            .any(|(key, _)| is_text(key, "schema_version"));
+        let versioned = entries.iter().any(|(key, _)| {
+            key.cast::<PyString>()
+                .is_ok_and(|key| key == "schema_version")
+        });
         self.map(&entries, |objects, key, value| {
             let opens = *key == "metadata"
-                && (value.is_instance_of::<PyDict>() || !versioned && is_mapping(value));
+                && (value.is_instance_of::<PyDict>()
+                    || !versioned && value.cast::<PyMapping>().is_ok());
             if opens {
                 objects.metadata(value)
             } else {
@@ -253,7 +256,7 @@ impl Reading {
         }
         if depth > json::MAX_DEPTH {
             let message = format!("the value is nested deeper than {} levels", json::MAX_DEPTH);
-            return Err(raise(object.py(), "InvalidValueError", message));
+            return Err(invalid_value(object.py(), message));
         }
         // With `Record`, a mapping inside a list is converted to a JSON object only if it is a
         // `dict`; any other mapping inside a list becomes its text.
@@ -351,13 +354,36 @@ pub(crate) fn text_from_python(text: &Bound<'_, PyString>) -> PyResult<Text> {
 
 /// Converts a text to a Python string, including lone surrogates.
 pub(crate) fn text_to_python<'py>(py: Python<'py>, text: &Text) -> PyResult<Bound<'py, PyString>> {
-    if let Some(plain) = text.as_str() {
+    bytes_to_python(py, text.as_bytes())
+}
+
+/// Converts a text or `None` to a Python string or `None`.
+pub(crate) fn optional_to_python<'py>(
+    py: Python<'py>,
+    text: Option<&Text>,
+) -> PyResult<Option<Bound<'py, PyString>>> {
+    text.map(|text| text_to_python(py, text)).transpose()
+}
+
+/// Converts texts to Python strings.
+pub(crate) fn texts_to_python<'py>(
+    py: Python<'py>,
+    texts: &[Text],
+) -> PyResult<Vec<Bound<'py, PyString>>> {
+    texts.iter().map(|text| text_to_python(py, text)).collect()
+}
+
+/// Converts the bytes of a text, which may contain lone surrogates, to a Python string.
+pub(crate) fn bytes_to_python<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyString>> {
+    if let Ok(plain) = std::str::from_utf8(bytes) {
         return Ok(PyString::new(py, plain));
     }
-    let bytes = PyBytes::new(py, text.as_bytes());
-    Ok(bytes
-        .call_method1("decode", ("utf-8", "surrogatepass"))?
-        .cast_into::<PyString>()?)
+    let bytes = PyBytes::new(py, bytes);
+    let text = bytes.call_method1(intern!(py, "decode"), ("utf-8", "surrogatepass"))?;
+    Ok(text.cast_into::<PyString>()?)
 }
 
 type Entry<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
@@ -375,14 +401,6 @@ fn entries<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Entry<'py>>>>
         }
         Err(_) => Ok(None),
     }
-}
-
-fn is_mapping(object: &Bound<'_, PyAny>) -> bool {
-    object.cast::<PyMapping>().is_ok()
-}
-
-fn is_text(object: &Bound<'_, PyAny>, text: &str) -> bool {
-    object.cast::<PyString>().is_ok_and(|object| object == text)
 }
 
 /// The key of a mapping as text; a key that is not a string becomes its `str`.

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use stormlog_analysis::device_profile::{self, Allocation, ProfileError};
 use stormlog_report::device_profile_page as page_of;
 
-use crate::errors::raise;
+use crate::errors::{invalid_artifact, raise};
 use crate::recorder::os_error;
 
 /// An entry of a device memory profile: the functions of a call stack, and two values, the number
@@ -20,10 +20,7 @@ pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec
     let read = py.detach(|| device_profile::read(&path));
     let allocations = read.map_err(|error| match error {
         ProfileError::Io(error) => os_error(&error, &path),
-        other => {
-            let message = format!("cannot read '{}': {other}", path.display());
-            raise(py, "InvalidArtifactError", message)
-        }
+        other => invalid_artifact(py, format!("cannot read '{}': {other}", path.display())),
     })?;
     let sample = |allocation: Allocation| {
         let stack = allocation.stack.iter().map(ToString::to_string).collect();

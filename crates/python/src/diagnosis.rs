@@ -9,7 +9,7 @@ use stormlog_analysis::LoadOptions;
 use stormlog_format::SessionSummary;
 
 use crate::convert::{Objects, Reading};
-use crate::errors::{invalid_session, raise, wrong_type};
+use crate::errors::{invalid_session, invalid_value, raise, wrong_type};
 
 /// A diagnose bundle (a folder with a short recording and its analysis) while it is being written.
 #[pyclass(module = "stormlog._core")]
@@ -33,10 +33,7 @@ impl DiagnoseBundle {
             "torch" => Flavour::Torch,
             "tensorflow" => Flavour::TensorFlow,
             "jax" => Flavour::Jax,
-            other => {
-                let text = format!("unknown framework '{other}'");
-                return Err(raise(py, "InvalidValueError", text));
-            }
+            other => return Err(invalid_value(py, format!("unknown framework '{other}'"))),
         };
         let environment = Reading::Dimensions
             .deep_map(environment)?

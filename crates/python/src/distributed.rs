@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stormlog_compat::distributed::{self, Candidate, Model, RankRow};
+use stormlog_compat::distributed::{self, Model};
 
-use crate::convert::text_to_python;
-use crate::errors::raise;
+use crate::convert::dicts_of;
+use crate::errors::{invalid_artifact, invalid_value};
 use crate::load::{SessionFields, session_fields};
 use crate::rows::EventRows;
 
@@ -32,7 +32,7 @@ pub(crate) fn gather_artifacts<'py>(
 ) -> PyResult<GatheredFields<'py>> {
     let gathered = py
         .detach(|| distributed::gather(&paths, session_id))
-        .map_err(|error| raise(py, "InvalidArtifactError", error.to_string()))?;
+        .map_err(|error| invalid_artifact(py, error))?;
     let sessions = gathered.sessions.into_iter();
     let sessions = sessions.map(|(session, warnings)| Ok((session_fields(py, session)?, warnings)));
     Ok((
@@ -63,20 +63,13 @@ pub(crate) fn parse_rank_filter(
     text: &str,
     available: Vec<i64>,
 ) -> PyResult<BTreeSet<i64>> {
-    distributed::parse_rank_filter(text, &available)
-        .map_err(|error| raise(py, "InvalidValueError", error.to_string()))
+    distributed::parse_rank_filter(text, &available).map_err(|error| invalid_value(py, error))
 }
 
 fn model_fields<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
-    let rows = model.rows.iter().map(|row| row_fields(py, row));
-    fields.set_item("rows", rows.collect::<PyResult<Vec<_>>>()?)?;
-    let indicators = model.indicators.iter().map(|indicator| {
-        let fields = candidate_fields(py, &indicator.candidate)?;
-        fields.set_item("kind", indicator.kind)?;
-        Ok(fields)
-    });
-    fields.set_item("indicators", indicators.collect::<PyResult<Vec<_>>>()?)?;
+    fields.set_item("rows", dicts_of(py, &model.rows)?)?;
+    fields.set_item("indicators", dicts_of(py, &model.indicators)?)?;
     fields.set_item("expected_ranks", &model.expected_ranks)?;
     fields.set_item("present_ranks", &model.present_ranks)?;
     fields.set_item("missing_ranks", &model.missing_ranks)?;
@@ -91,49 +84,5 @@ fn model_fields<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDi
     }
     fields.set_item("per_rank_timelines", timelines)?;
     fields.set_item("warnings", &model.warnings)?;
-    Ok(fields)
-}
-
-fn row_fields<'py>(py: Python<'py>, row: &RankRow) -> PyResult<Bound<'py, PyDict>> {
-    let fields = PyDict::new(py);
-    let first = row.first_anomaly.as_ref();
-    let phase = first.and_then(|first| first.phase.as_ref());
-    fields.set_item("rank", row.rank)?;
-    fields.set_item(
-        "availability",
-        if row.present { "present" } else { "missing" },
-    )?;
-    fields.set_item("samples", row.samples)?;
-    fields.set_item("allocated_delta_bytes", row.allocated_delta_bytes)?;
-    fields.set_item("reserved_delta_bytes", row.reserved_delta_bytes)?;
-    fields.set_item("hidden_gap_latest_bytes", row.hidden_gap_latest_bytes)?;
-    fields.set_item("hidden_gap_peak_abs_bytes", row.hidden_gap_peak_abs_bytes)?;
-    fields.set_item("has_anomaly", first.is_some())?;
-    fields.set_item(
-        "first_anomaly_timestamp_ns",
-        first.map(|first| first.timestamp_ns),
-    )?;
-    fields.set_item("first_anomaly_signal", first.map(|first| &first.signal))?;
-    fields.set_item(
-        "first_anomaly_phase_path",
-        phase.map(|phase| text_to_python(py, phase)).transpose()?,
-    )?;
-    Ok(fields)
-}
-
-fn candidate_fields<'py>(py: Python<'py>, candidate: &Candidate) -> PyResult<Bound<'py, PyDict>> {
-    let fields = PyDict::new(py);
-    let phase = candidate.phase.as_ref();
-    fields.set_item("rank", candidate.rank)?;
-    fields.set_item("severity", candidate.severity.as_str())?;
-    fields.set_item("timestamp_ns", candidate.timestamp_ns)?;
-    fields.set_item("signal", &candidate.signal)?;
-    fields.set_item("details", text_to_python(py, &candidate.full_details())?)?;
-    fields.set_item("confidence", candidate.confidence)?;
-    fields.set_item("reason_codes", &candidate.reason_codes)?;
-    fields.set_item(
-        "phase_path",
-        phase.map(|phase| text_to_python(py, phase)).transpose()?,
-    )?;
     Ok(fields)
 }

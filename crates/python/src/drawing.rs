@@ -11,7 +11,7 @@ use stormlog_report::{
     Story, Theme, draw, html_page, picture_page, to_png, to_svg,
 };
 
-use crate::errors::raise;
+use crate::errors::invalid_value;
 use crate::load::load_error;
 use crate::rows::EventRows;
 
@@ -95,13 +95,7 @@ impl Drawing {
             "execution_time" => (What::Bars(FunctionBars::Seconds), "Execution time"),
             "peak_memory" => (What::Bars(FunctionBars::Peak), "Peak memory"),
             "heatmap" => (What::FunctionHeat, "Profiled functions"),
-            other => {
-                return Err(raise(
-                    py,
-                    "InvalidValueError",
-                    format!("Unknown metric: {other}"),
-                ));
-            }
+            other => return Err(invalid_value(py, format!("Unknown metric: {other}"))),
         };
         Ok(Self {
             what,
@@ -132,7 +126,7 @@ impl Drawing {
         let scene = self.scene(width, height, theme(dark));
         scene
             .map(|scene| to_svg(&scene))
-            .map_err(|error| failure(py, &error))
+            .map_err(|error| invalid_value(py, error))
     }
 
     fn png(
@@ -145,13 +139,13 @@ impl Drawing {
     ) -> PyResult<Cow<'_, [u8]>> {
         py.detach(|| to_png(&self.scene(width, height, theme(dark))?, scale))
             .map(Cow::Owned)
-            .map_err(|error| failure(py, &error))
+            .map_err(|error| invalid_value(py, error))
     }
 
     fn html(&self, py: Python<'_>, theme: &str) -> PyResult<String> {
         let Some(theme) = Theme::parse(theme) else {
             let message = format!("unknown theme '{theme}': choose system, light or dark");
-            return Err(raise(py, "InvalidValueError", message));
+            return Err(invalid_value(py, message));
         };
         let page = py.detach(|| {
             if let What::Story(kind) = self.what {
@@ -161,7 +155,7 @@ impl Drawing {
                 picture_page(&scene, &self.title, theme)
             }
         });
-        page.map_err(|error| failure(py, &error))
+        page.map_err(|error| invalid_value(py, error))
     }
 }
 
@@ -173,8 +167,10 @@ impl Drawing {
         title: Option<String>,
     ) -> PyResult<Self> {
         let Some(kind) = PictureKind::parse(kind) else {
-            let message = format!("unknown kind of picture: '{kind}'");
-            return Err(raise(py, "InvalidValueError", message));
+            return Err(invalid_value(
+                py,
+                format!("unknown kind of picture: '{kind}'"),
+            ));
         };
         if title.is_some() {
             story.title = title;
@@ -225,8 +221,4 @@ fn table(calls: Vec<CallFields>) -> FunctionTable {
 
 fn theme(dark: bool) -> Theme {
     if dark { Theme::Dark } else { Theme::Light }
-}
-
-fn failure(py: Python<'_>, error: &DrawError) -> PyErr {
-    raise(py, "InvalidValueError", error.to_string())
 }

@@ -7,13 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stormlog_capture::collect::{nvml, tree};
 use stormlog_capture::driver::{self, Question, Site, State};
-use stormlog_format::{Map, Text, Value};
 
-use crate::convert::{Objects, seconds};
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
+use crate::convert::{dicts_of, seconds};
 
 /// Used and total bytes of a GPU, and the bytes of processes by pid.
 type Shares = (u64, u64, Vec<(u32, u64)>);
@@ -83,24 +78,7 @@ pub(crate) fn driver_state() -> (&'static str, Option<String>) {
 #[pyfunction]
 pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u64)> {
     let held = py.detach(driver::held);
-    let described = held.iter().map(|one| {
-        let mut map = Map::new();
-        map.insert("device", one.device.map(i64::from));
-        map.insert("kind", one.kind.as_str());
-        let library = one.library.as_deref().map(Text::from);
-        map.insert("library", library);
-        map.insert("bytes", one.bytes.map(signed));
-        map.insert("blocks", signed(one.blocks));
-        if let Some(site) = &one.site {
-            let mut place = Map::new();
-            place.insert("file", &*site.file);
-            place.insert("line", i64::from(site.line));
-            place.insert("function", &*site.function);
-            map.insert("site", Value::Map(place));
-        }
-        Objects::default().map_to_python(py, &map)
-    });
-    Ok((described.collect::<PyResult<_>>()?, driver::missed()))
+    Ok((dicts_of(py, &held)?, driver::missed()))
 }
 
 /// Waits until a thread that allocates through the driver asks which line of Python it is

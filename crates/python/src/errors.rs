@@ -1,7 +1,8 @@
 //! Converts Rust errors to the Python exceptions that users of stormlog 0.3.9 catch.
 
+use std::fmt::Display;
+
 use pyo3::prelude::*;
-use stormlog_analysis::issue::fingerprint::FingerprintError;
 use stormlog_compat::projection::ProjectionError;
 use stormlog_format::{RecordError, SessionError};
 
@@ -33,10 +34,14 @@ pub(crate) fn invalid_projection(py: Python<'_>, error: &ProjectionError) -> PyE
     raise(py, class, error.to_string())
 }
 
-/// The exception for a kind, state or property of an issue from which no fingerprint (the id of an
-/// issue) can be computed.
-pub(crate) fn invalid_fingerprint(py: Python<'_>, error: &FingerprintError) -> PyErr {
-    raise(py, "InvalidValueError", error.to_string())
+/// The exception for a value that is not valid, such as an unknown name.
+pub(crate) fn invalid_value(py: Python<'_>, message: impl Display) -> PyErr {
+    raise(py, "InvalidValueError", message.to_string())
+}
+
+/// The exception for a file or folder without the content that is needed.
+pub(crate) fn invalid_artifact(py: Python<'_>, message: impl Display) -> PyErr {
+    raise(py, "InvalidArtifactError", message.to_string())
 }
 
 /// The exception for a value of the wrong type.

@@ -10,7 +10,7 @@ use stormlog_analysis::query::{
 use stormlog_format::{Map, Text, Value, python_str};
 
 use crate::convert::Reading;
-use crate::errors::raise;
+use crate::errors::invalid_value;
 
 /// The conditions of a filter by name. The value `None` means that the filter does not have the
 /// condition.
@@ -63,7 +63,7 @@ impl Wanted {
         let limit = usize::try_from(limit);
         limit
             .map(Some)
-            .map_err(|_| raise(py, "InvalidValueError", "limit must be >= 0"))
+            .map_err(|_| invalid_value(py, "limit must be >= 0"))
     }
 
     pub(crate) fn runs(&self) -> RunFilter {

@@ -6,7 +6,7 @@ use stormlog_compat::framework::{self, Fragmentation, Framework, FunctionProfile
 use stormlog_format::Value;
 
 use crate::convert::{dict_of, dicts_of, scalar, text_from_python};
-use crate::errors::raise;
+use crate::errors::invalid_value;
 
 /// The profile of a function from Python: name, number of calls, total seconds, total megabytes,
 /// peak megabytes.
@@ -26,13 +26,7 @@ fn functions(fields: Vec<FunctionFields<'_>>) -> PyResult<Vec<FunctionProfile>> 
 }
 
 fn framework_of(py: Python<'_>, name: &str) -> PyResult<Framework> {
-    let unknown = || {
-        raise(
-            py,
-            "InvalidValueError",
-            format!("unknown framework '{name}'"),
-        )
-    };
+    let unknown = || invalid_value(py, format!("unknown framework '{name}'"));
     Framework::parse(name).ok_or_else(unknown)
 }
 

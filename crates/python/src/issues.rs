@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyList, PyType};
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_format::{Map, Text, Value};
 
-use crate::convert::{Objects, text_to_python};
+use crate::convert::{Objects, optional_to_python, text_to_python, texts_to_python};
 
 static EVIDENCE_LINK: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
@@ -28,9 +28,8 @@ pub(crate) fn fields<'py>(py: Python<'py>, issue: &Issue) -> PyResult<Bound<'py,
     dict.set_item("title", text_to_python(py, &issue.title)?)?;
     dict.set_item("first_seen_ns", issue.first_seen_ns)?;
     dict.set_item("last_seen_ns", issue.last_seen_ns)?;
-    let sessions = issue.affected_sessions.iter();
-    let sessions: PyResult<Vec<_>> = sessions.map(|id| text_to_python(py, id)).collect();
-    dict.set_item("affected_sessions", sessions?)?;
+    let sessions = texts_to_python(py, &issue.affected_sessions)?;
+    dict.set_item("affected_sessions", sessions)?;
     dict.set_item("evidence", evidence)?;
     dict.set_item("details", objects.map_to_python(py, &issue.details)?)?;
     Ok(dict)
@@ -51,10 +50,7 @@ impl<'a, 'py> Links<'a, 'py> {
         // `__dict__`.
         let fields = object.getattr(intern!(py, "__dict__"))?;
         let fields = fields.cast::<PyDict>()?;
-        let text = |text: &Option<Text>| {
-            let text = text.as_ref().map(|text| text_to_python(py, text));
-            text.transpose()
-        };
+        let text = |text: &Option<Text>| optional_to_python(py, text.as_ref());
         // Fields are set in the order of the class, because the object's `__dict__` shows their
         // order.
         fields.set_item(intern!(py, "session_id"), text(&link.session_id)?)?;

@@ -45,7 +45,7 @@ impl Line {
         } else if let Ok(integer) = object.cast::<PyInt>() {
             return self.integer(integer);
         } else if let Ok(number) = object.cast::<PyFloat>() {
-            self.number(number.value());
+            self.scalar(&Value::Float(number.value()));
         } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
             self.enter(object)?;
             self.list(object)?;
@@ -138,17 +138,13 @@ impl Line {
         }
         // The JSON writer puts quotes around a number that is not finite, so a key that is such a
         // number needs no further quotes.
-        let quote = if self.is_finite(key) { "\"" } else { "" };
+        let number = key.cast::<PyFloat>();
+        let is_finite = number.map_or(true, |number| number.value().is_finite());
+        let quote = if is_finite { "\"" } else { "" };
         self.out.push_str(quote);
         self.value(key)?;
         self.out.push_str(quote);
         Ok(())
-    }
-
-    #[expect(clippy::unused_self, reason = "a call of a method is easier to read")]
-    fn is_finite(&self, key: &Bound<'_, PyAny>) -> bool {
-        key.cast::<PyFloat>()
-            .map_or(true, |number| number.value().is_finite())
     }
 
     fn list(&mut self, items: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -186,10 +182,6 @@ impl Line {
         let digits = plain.call_method1("__repr__", (integer,))?;
         self.out.push_str(&digits.extract::<String>()?);
         Ok(Written::Other)
-    }
-
-    fn number(&mut self, value: f64) {
-        self.scalar(&Value::Float(value));
     }
 
     fn scalar(&mut self, value: &Value) {

@@ -8,7 +8,7 @@ use stormlog_compat::derived::{DeviceTotal, EventFields, SessionFields};
 use stormlog_format::{Map, Text, Value, classify, label};
 
 use crate::convert::{Objects, Reading, dict_of, scalar, text_of, text_to_python};
-use crate::errors::{invalid_fingerprint, wrong_type};
+use crate::errors::{invalid_value, wrong_type};
 use crate::sessions::session_integer;
 
 /// Whether a Python source file belongs to a package, to the standard library or to PyTorch.
@@ -74,20 +74,16 @@ pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound
 #[pyfunction]
 pub(crate) fn event_fields<'py>(
     py: Python<'py>,
-    allocated: &Bound<'py, PyAny>,
-    reserved: &Bound<'py, PyAny>,
-    total: &Bound<'py, PyAny>,
-    collector: &Bound<'py, PyAny>,
+    allocated: Bound<'py, PyAny>,
+    reserved: Bound<'py, PyAny>,
+    total: Bound<'py, PyAny>,
+    collector: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    dict_of(py, &derived(allocated, reserved, total, collector)?)
+    dict_of(py, &derived(&[allocated, reserved, total, collector])?)
 }
 
-type Counters<'py> = (
-    Bound<'py, PyAny>,
-    Bound<'py, PyAny>,
-    Bound<'py, PyAny>,
-    Bound<'py, PyAny>,
-);
+/// Allocated, reserved and total bytes of an event, and the name of its collector.
+type Counters<'py> = [Bound<'py, PyAny>; 4];
 
 /// Computes the ratios that are derived from the counters of all events of a session, such as the
 /// highest utilization.
@@ -97,18 +93,14 @@ pub(crate) fn session_fields<'py>(
     events: Vec<Counters<'py>>,
     last_type: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let derived = |(allocated, reserved, total, collector): Counters<'py>| {
-        derived(&allocated, &reserved, &total, &collector)
-    };
-    let events = events.into_iter().map(derived);
-    let events = events.collect::<PyResult<Vec<_>>>()?;
+    let events = events.iter().map(derived).collect::<PyResult<Vec<_>>>()?;
     dict_of(py, &SessionFields::of(&events, Some(&word(last_type)?)))
 }
 
 /// Checks that the kind of an issue is known and returns its name.
 #[pyfunction]
 pub(crate) fn issue_kind(kind: &Bound<'_, PyAny>) -> PyResult<&'static str> {
-    fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_fingerprint(kind.py(), &error))
+    fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_value(kind.py(), error))
 }
 
 /// The state of an issue, spelled as in files; the argument may have any case and white space
@@ -118,7 +110,7 @@ pub(crate) fn issue_state(state: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let py = state.py();
     match scalar(state)? {
         Some(Value::Text(text)) => {
-            fingerprint::issue_state(&text).map_err(|error| invalid_fingerprint(py, &error))
+            fingerprint::issue_state(&text).map_err(|error| invalid_value(py, error))
         }
         _ => Err(wrong_type(py, "issue state must be a string")),
     }
@@ -146,7 +138,7 @@ pub(crate) fn normalize_dimensions<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let py = dimensions.py();
     let normalized = fingerprint::normalize_dimensions(&dimensions_of(dimensions)?)
-        .map_err(|error| invalid_fingerprint(py, &error))?;
+        .map_err(|error| invalid_value(py, error))?;
     dict_of(py, &normalized)
 }
 
@@ -203,12 +195,7 @@ fn dimensions_of(dimensions: &Bound<'_, PyAny>) -> PyResult<Map> {
     map.ok_or_else(|| wrong_type(dimensions.py(), "dimensions must be a mapping"))
 }
 
-fn derived(
-    allocated: &Bound<'_, PyAny>,
-    reserved: &Bound<'_, PyAny>,
-    total: &Bound<'_, PyAny>,
-    collector: &Bound<'_, PyAny>,
-) -> PyResult<EventFields> {
+fn derived([allocated, reserved, total, collector]: &Counters<'_>) -> PyResult<EventFields> {
     // A value that Python treats as false counts as zero bytes.
     let bytes = |count: &Bound<'_, PyAny>| {
         if count.is_truthy()? {

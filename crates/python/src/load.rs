@@ -10,7 +10,7 @@ use stormlog::Progress;
 use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError, pack};
 
 use crate::convert::dict_of;
-use crate::errors::{invalid_record, raise, raise_with};
+use crate::errors::{invalid_artifact, invalid_record, raise_with};
 use crate::rows::EventRows;
 
 /// The fields of one damaged part of an artifact for Python: file, line, first and last byte,
@@ -78,15 +78,14 @@ pub(crate) fn load_events(
     session_id: Option<&str>,
     skip_damaged: bool,
 ) -> PyResult<(EventRows, Vec<DamageFields>)> {
-    let loaded = load(
+    let (events, damage) = load(
         py,
         &path,
         permissive_legacy,
         events_key,
         skip_damaged,
         |options| stormlog_analysis::load_events(&path, session_id, options),
-    );
-    let (events, damage) = loaded?;
+    )?;
     Ok((EventRows(events), fields(&damage)))
 }
 
@@ -184,7 +183,7 @@ pub(crate) fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
             raise_with(py, "MalformedJSONError", (message, "", source.offset))
         }
         LoadError::BadRecord { source, .. } => invalid_record(py, source),
-        _ => raise(py, "InvalidArtifactError", message),
+        _ => invalid_artifact(py, message),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
-use stormlog_capture::collect::{health, host, nvml};
+use stormlog_capture::collect::{health, host, nvml, signed};
 use stormlog_capture::oom::{self, Dump, Retention};
 use stormlog_format::classify::{ExceptionFacts, device_oom_reason, legacy_oom_reason};
 use stormlog_format::{Map, SessionSummary, Text};
@@ -77,27 +77,18 @@ pub(crate) struct DumpFields<'py> {
 /// Writes an OOM bundle and returns its directory.
 #[pyfunction]
 pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResult<PathBuf> {
-    let session = match &fields.session {
-        Some(session) => Some(
-            SessionSummary::from_map(&whole_map(session)?)
-                .map_err(|error| invalid_session(py, &error))?,
-        ),
-        None => None,
-    };
-    let [class, module, message] = &fields.exception;
+    let session = fields.session.as_ref().map(|session| {
+        SessionSummary::from_map(&whole_map(session)?).map_err(|error| invalid_session(py, &error))
+    });
     let events = fields.events.iter().map(whole_map);
     let dump = Dump {
         reason: text_from_python(&fields.reason)?,
-        exception: [
-            text_from_python(class)?,
-            text_from_python(module)?,
-            text_from_python(message)?,
-        ],
+        exception: exception_of(&fields.exception)?,
         context: fields.context.as_ref().map(text_from_python).transpose()?,
         backend: text_from_python(&fields.backend)?,
         events: events.collect::<PyResult<_>>()?,
         custom_metadata: whole_map(&fields.metadata)?,
-        session,
+        session: session.transpose()?,
         system: whole_map(&fields.system)?,
         pid: fields.pid,
         cwd: fields.cwd,
@@ -105,6 +96,15 @@ pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResu
     let (root, stamp, created) = (fields.root, fields.stamp, fields.created);
     let written = py.detach(|| oom::write(&root, dump, &stamp, &created, fields.sequence));
     written.map_err(|error| os_error(&error.source, &error.path))
+}
+
+/// The class name, the module and the text of an exception.
+fn exception_of([class, module, message]: &[Bound<'_, PyString>; 3]) -> PyResult<[Text; 3]> {
+    Ok([
+        text_from_python(class)?,
+        text_from_python(module)?,
+        text_from_python(message)?,
+    ])
 }
 
 /// Adds the exception, the context and further facts to an OOM bundle that is already written.
@@ -116,12 +116,7 @@ pub(crate) fn amend_oom_bundle(
     context: Option<Bound<'_, PyString>>,
     facts: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let [class, module, message] = &exception;
-    let exception = [
-        text_from_python(class)?,
-        text_from_python(module)?,
-        text_from_python(message)?,
-    ];
+    let exception = exception_of(&exception)?;
     let context = context.as_ref().map(text_from_python).transpose()?;
     let facts = whole_map(facts)?;
     let amended = py.detach(|| oom::amend(&path, exception, context, facts));
@@ -178,10 +173,9 @@ pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         map.insert("name", &*gpu.name);
         map.insert("uuid", &*gpu.uuid);
         if let Ok(memory) = nvml::device_memory(gpu.index) {
-            let bytes = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-            map.insert("used_bytes", bytes(memory.used));
-            map.insert("free_bytes", bytes(memory.free));
-            map.insert("total_bytes", bytes(memory.total));
+            map.insert("used_bytes", signed(memory.used));
+            map.insert("free_bytes", signed(memory.free));
+            map.insert("total_bytes", signed(memory.total));
         }
         Objects::default().map_to_python(py, &map)
     });

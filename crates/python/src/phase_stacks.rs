@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stormlog_capture::record::phases::{self, Boundary, PhaseOwner, PhaseThread};
 
-use crate::convert::{Objects, text_from_python, text_to_python};
+use crate::convert::{Objects, text_from_python, text_to_python, texts_to_python};
 use crate::recorder::phase_error;
 
 /// The fields of an event that begins or ends a phase, for Python: the type of the event, its
@@ -84,12 +84,11 @@ fn phase_owner(owner: &(Bound<'_, PyString>, Bound<'_, PyString>)) -> PyResult<P
 }
 
 fn fields<'py>(py: Python<'py>, boundary: &Boundary) -> PyResult<Fields<'py>> {
-    let path = boundary.path.iter().map(|name| text_to_python(py, name));
     Ok((
         boundary.event_type,
         boundary.context.clone(),
         Objects::default().map_to_python(py, &boundary.scope)?,
         text_to_python(py, &boundary.scope_id)?,
-        path.collect::<PyResult<_>>()?,
+        texts_to_python(py, &boundary.path)?,
     ))
 }

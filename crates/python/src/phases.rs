@@ -1,15 +1,18 @@
 //! Finds the phases of events, assigns times to phases, and labels phases, for Python.
 
+use std::cell::RefCell;
+
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use stormlog_analysis::loose::LooseEvent;
 use stormlog_analysis::phases::{
     self, Action, Boundary, PhaseAttribution, PhaseOrigin, Resolution, ScopeSpan,
 };
+use stormlog_compat::cross_rank::ResolvePhase;
 use stormlog_format::Text;
 
 use crate::any_events::{AnyEvents, field, loose_event, phase_origin};
-use crate::convert::{text_from_python, text_to_python};
+use crate::convert::{optional_to_python, text_from_python, text_to_python, texts_to_python};
 
 /// A session id and a rank, and the spans of time of their phases as Python `PhaseSpan` objects.
 type SpanGroup<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
@@ -68,11 +71,8 @@ impl PhaseReplay {
         let Some((session_id, rank)) = session_and_rank(session_id, rank)? else {
             return Ok(Vec::new());
         };
-        let spans = self.0.spans_for(&session_id, rank);
-        spans
-            .into_iter()
-            .map(|span| span_fields(py, span))
-            .collect()
+        let spans = self.0.spans_for(&session_id, rank).into_iter();
+        spans.map(|span| span_fields(py, span)).collect()
     }
 
     /// The spans of a session's phases that contain the given time.
@@ -88,10 +88,8 @@ impl PhaseReplay {
             return Ok(Vec::new());
         };
         let spans = self.0.active_spans(timestamp_ns, &session_id, rank);
-        spans
-            .into_iter()
-            .map(|span| span_fields(py, span))
-            .collect()
+        let spans = spans.into_iter();
+        spans.map(|span| span_fields(py, span)).collect()
     }
 
     /// The phase of a session and rank at the given time.
@@ -110,9 +108,7 @@ impl PhaseReplay {
         };
         let origin = origin(origin_thread_id, origin_phase_scope_id)?;
         let found = self.0.resolve(timestamp_ns, &session_id, rank, &origin);
-        found
-            .map(|found| attribution_fields(py, &found))
-            .transpose()
+        optional_attribution(py, found.as_ref())
     }
 
     /// The phase in which an event happened; `None` if there is none or fields of the event are
@@ -130,9 +126,7 @@ impl PhaseReplay {
             let (at, session_id) = (moment.timestamp_ns, &moment.session_id);
             self.0.resolve(at, session_id, Some(moment.rank), &origin)
         });
-        found
-            .map(|found| attribution_fields(event.py(), &found))
-            .transpose()
+        optional_attribution(event.py(), found.as_ref())
     }
 }
 
@@ -152,7 +146,7 @@ pub(crate) fn phase_boundary<'py>(
         return Ok(None);
     };
     let scope = boundary.scope;
-    let parent = scope.parent_scope_id.as_ref();
+    let parent = optional_to_python(py, scope.parent_scope_id.as_ref())?;
     let fields = PyDict::new(py);
     let action = match boundary.action {
         Action::Enter => "enter",
@@ -163,10 +157,7 @@ pub(crate) fn phase_boundary<'py>(
     fields.set_item("path", path(py, &scope.path)?)?;
     fields.set_item("depth", scope.path.len())?;
     fields.set_item("scope_id", text_to_python(py, &scope.scope_id)?)?;
-    fields.set_item(
-        "parent_scope_id",
-        parent.map(|id| text_to_python(py, id)).transpose()?,
-    )?;
+    fields.set_item("parent_scope_id", parent)?;
     fields.set_item("thread_id", scope.thread_id)?;
     fields.set_item("thread_name", text_to_python(py, &scope.thread_name)?)?;
     fields.set_item("sequence", scope.sequence)?;
@@ -187,10 +178,7 @@ pub(crate) fn attribute_phase<'py>(
     let spans: Vec<ScopeSpan> = spans.iter().map(span_of).collect::<PyResult<_>>()?;
     let active: Vec<&ScopeSpan> = spans.iter().collect();
     let origin = origin(origin_thread_id, origin_phase_scope_id)?;
-    let found = phases::attribute(&active, &origin);
-    found
-        .map(|found| attribution_fields(py, &found))
-        .transpose()
+    optional_attribution(py, phases::attribute(&active, &origin).as_ref())
 }
 
 /// Merges two attributions, which say in which phase something happened, into one.
@@ -208,18 +196,16 @@ pub(crate) fn merge_phases<'py>(
 #[pyfunction]
 pub(crate) fn phase_label<'py>(
     attribution: &Bound<'py, PyAny>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
+) -> PyResult<Option<Bound<'py, PyString>>> {
     let label = attribution_of(attribution)?.label();
-    label
-        .map(|label| Ok(text_to_python(attribution.py(), &label)?.into_any()))
-        .transpose()
+    optional_to_python(attribution.py(), label.as_ref())
 }
 
 fn origin(
     thread_id: Option<&Bound<'_, PyAny>>,
     scope_id: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PhaseOrigin> {
-    let scope_id = scope_id.and_then(|id| id.cast::<pyo3::types::PyString>().ok());
+    let scope_id = scope_id.and_then(|id| id.cast::<PyString>().ok());
     Ok(PhaseOrigin {
         thread_id: thread_id.and_then(|id| id.extract().ok()),
         scope_id: scope_id.map(text_from_python).transpose()?,
@@ -232,7 +218,7 @@ fn session_and_rank(
     session_id: &Bound<'_, PyAny>,
     rank: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<(Text, Option<i64>)>> {
-    let Ok(session_id) = session_id.cast::<pyo3::types::PyString>() else {
+    let Ok(session_id) = session_id.cast::<PyString>() else {
         return Ok(None);
     };
     let session_id = text_from_python(session_id)?;
@@ -258,8 +244,7 @@ fn span_fields<'py>(py: Python<'py>, span: &ScopeSpan) -> PyResult<SpanFields<'p
 }
 
 pub(crate) fn path<'py>(py: Python<'py>, path: &[Text]) -> PyResult<Bound<'py, PyTuple>> {
-    let names = path.iter().map(|name| text_to_python(py, name));
-    PyTuple::new(py, names.collect::<PyResult<Vec<_>>>()?)
+    PyTuple::new(py, texts_to_python(py, path)?)
 }
 
 fn span_of(span: &Bound<'_, PyAny>) -> PyResult<ScopeSpan> {
@@ -313,27 +298,28 @@ pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribu
     })
 }
 
+/// The fields of an attribution by name, if there is one.
+pub(crate) fn optional_attribution<'py>(
+    py: Python<'py>,
+    attribution: Option<&PhaseAttribution>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let fields = attribution.map(|found| attribution_fields(py, found));
+    fields.transpose()
+}
+
 /// The fields of an attribution, which says in which phase something happened, by name. The field
 /// `phase_summary` is a pair: the path of the most likely phase and the basis for that choice.
-pub(crate) fn attribution_fields<'py>(
+fn attribution_fields<'py>(
     py: Python<'py>,
     attribution: &PhaseAttribution,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let word = |text: &Option<Text>| {
-        text.as_ref()
-            .map(|text| text_to_python(py, text))
-            .transpose()
-    };
-    let paths = attribution
-        .paths
-        .iter()
-        .map(|path| text_to_python(py, path));
+    let word = |text: &Option<Text>| optional_to_python(py, text.as_ref());
     let fields = PyDict::new(py);
     let resolution = attribution.resolution.as_text();
     fields.set_item("phase_resolution", text_to_python(py, &resolution)?)?;
     fields.set_item("phase_source", word(&attribution.source)?)?;
     fields.set_item("phase_path", word(&attribution.path)?)?;
-    fields.set_item("phase_paths", paths.collect::<PyResult<Vec<_>>>()?)?;
+    fields.set_item("phase_paths", texts_to_python(py, &attribution.paths)?)?;
     fields.set_item("scope_id", word(&attribution.scope_id)?)?;
     fields.set_item("thread_id", attribution.thread_id)?;
     fields.set_item("thread_name", word(&attribution.thread_name)?)?;
@@ -352,43 +338,52 @@ pub(crate) enum Resolver<'py> {
 }
 
 impl<'py> Resolver<'py> {
-    /// Returns the phase at a time, as this resolver finds it. An exception raised by a user's
-    /// resolver is stored and raised later.
-    pub(crate) fn resolve(
+    /// Returns the phase at a time, as this resolver finds it.
+    fn resolve(
         &self,
         py: Python<'py>,
-        (timestamp_ns, session_id, rank): (i64, &Text, i64),
-        failure: &std::cell::RefCell<Option<PyErr>>,
-    ) -> Option<PhaseAttribution> {
+        timestamp_ns: i64,
+        session_id: &Text,
+        rank: i64,
+    ) -> PyResult<Option<PhaseAttribution>> {
         match self {
             Self::Ours(replay) => {
-                let replay = &replay.get().0;
-                replay.resolve(
-                    timestamp_ns,
-                    session_id,
-                    Some(rank),
-                    &PhaseOrigin::default(),
-                )
+                let (replay, origin) = (&replay.get().0, PhaseOrigin::default());
+                Ok(replay.resolve(timestamp_ns, session_id, Some(rank), &origin))
             }
             Self::Theirs(resolver) => {
-                let ask = || {
-                    let arguments = PyDict::new(py);
-                    arguments.set_item("timestamp_ns", timestamp_ns)?;
-                    arguments.set_item("session_id", text_to_python(py, session_id)?)?;
-                    arguments.set_item("rank", rank)?;
-                    let found = resolver.call_method("resolve", (), Some(&arguments))?;
-                    if found.is_none() {
-                        return Ok(None);
-                    }
-                    attribution_of(&found).map(Some)
-                };
-                ask().unwrap_or_else(|error: PyErr| {
-                    failure.borrow_mut().get_or_insert(error);
-                    None
-                })
+                let arguments = PyDict::new(py);
+                arguments.set_item("timestamp_ns", timestamp_ns)?;
+                arguments.set_item("session_id", text_to_python(py, session_id)?)?;
+                arguments.set_item("rank", rank)?;
+                let found = resolver.call_method("resolve", (), Some(&arguments))?;
+                let is_found = !found.is_none();
+                is_found.then(|| attribution_of(&found)).transpose()
             }
         }
     }
+}
+
+/// Makes an analysis that finds phases with a resolver, if there is one. The first exception of a
+/// user's resolver is raised when the analysis has ended.
+pub(crate) fn with_resolver<T>(
+    py: Python<'_>,
+    resolver: Option<&Resolver<'_>>,
+    analyze: impl FnOnce(Option<&ResolvePhase<'_>>) -> T,
+) -> PyResult<T> {
+    let failure = RefCell::new(None);
+    let resolve = |timestamp_ns: i64, session_id: &Text, rank: i64| {
+        let found = resolver?.resolve(py, timestamp_ns, session_id, rank);
+        found.unwrap_or_else(|error| {
+            failure.borrow_mut().get_or_insert(error);
+            None
+        })
+    };
+    let result = match resolver {
+        Some(_) => analyze(Some(&resolve)),
+        None => analyze(None),
+    };
+    failure.take().map_or(Ok(result), Err)
 }
 
 impl<'py> FromPyObject<'_, 'py> for Resolver<'py> {

@@ -11,7 +11,7 @@ use stormlog_analysis::issue::{self, DecidedState, Decision, SidecarError};
 use stormlog_analysis::query::{self, EventFilter, Store};
 
 use crate::convert::{Reading, dict_of, dicts_of, text_to_python};
-use crate::errors::raise;
+use crate::errors::{invalid_value, raise};
 use crate::filters::Wanted;
 use crate::issues;
 use crate::rows::event_of;
@@ -92,8 +92,7 @@ impl QueryStore {
     ) -> PyResult<Bound<'py, PyDict>> {
         let filter = Wanted::of(wanted)?.correlation(py)?;
         let result = py.detach(|| self.0.correlate(&filter));
-        let result = result.map_err(|error| raise(py, "InvalidValueError", error.to_string()))?;
-        dict_of(py, &result)
+        dict_of(py, &result.map_err(|error| invalid_value(py, error))?)
     }
 
     fn issues<'py>(
@@ -107,8 +106,8 @@ impl QueryStore {
         let states = states
             .into_iter()
             .map(|(id, state)| {
-                let state = stormlog_analysis::issue::fingerprint::issue_state(&state.into())
-                    .map_err(|error| raise(py, "InvalidValueError", error.to_string()))?;
+                let state = issue::fingerprint::issue_state(&state.into())
+                    .map_err(|error| invalid_value(py, error))?;
                 Ok((id.into(), state))
             })
             .collect::<PyResult<_>>()?;
@@ -163,7 +162,7 @@ impl QueryStore {
             "ignored" => DecidedState::Ignored { until_ns },
             other => {
                 let message = format!("unknown state '{other}': choose open, resolved or ignored");
-                return Err(raise(py, "InvalidValueError", message));
+                return Err(invalid_value(py, message));
             }
         };
         let issues = py.detach(|| self.all_issues());
@@ -174,7 +173,7 @@ impl QueryStore {
         });
         let issue = named.ok_or_else(|| {
             let message = format!("no issue has the fingerprint_id '{fingerprint_id}'");
-            raise(py, "InvalidValueError", message)
+            invalid_value(py, message)
         })?;
         let at_ns = stormlog::on_this_machine(|here| here.now_ns);
         let decision = Decision {
@@ -190,13 +189,8 @@ impl QueryStore {
     }
 
     fn summarize<'py>(&self, py: Python<'py>, metric: &str, group_by: Option<&str>) -> Rows<'py> {
-        let unknown = |what: &str, word: &str| {
-            raise(
-                py,
-                "InvalidValueError",
-                format!("unsupported {what}: {word}"),
-            )
-        };
+        let unknown =
+            |what: &str, word: &str| invalid_value(py, format!("unsupported {what}: {word}"));
         let metric =
             query::Metric::parse(metric).ok_or_else(|| unknown("summary metric", metric))?;
         let group_by = match group_by {

@@ -16,12 +16,12 @@ use stormlog_capture::record::phases::{Boundary, PhaseError, PhaseThread};
 use stormlog_capture::record::timeline::timeline;
 use stormlog_capture::record::{self, AlertListener, Detail, EventQuery, RecordOptions};
 use stormlog_capture::store::host_name;
-use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
+use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text};
 
 use crate::convert::{
-    Objects, Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python,
+    Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python, texts_to_python,
 };
-use crate::errors::raise;
+use crate::errors::{invalid_value, raise};
 use crate::sink::sink_config;
 use crate::sources::collector_of;
 use crate::torch_source::StepHook;
@@ -93,13 +93,9 @@ impl Recorder {
             } else {
                 Detail::Changes
             },
-            start_metadata: match &options.start_metadata {
-                Some(metadata) => whole_map(metadata)?,
-                None => Map::new(),
-            },
+            start_metadata: whole_map_or_empty(options.start_metadata.as_ref())?,
         };
-        let listener = listener
-            .map(|function| Arc::new(PythonListener { function }) as Arc<dyn AlertListener>);
+        let listener = listener.map(alert_listener);
         let recorder = record::Recorder::new(record_options, vec![collector], listener);
         let step_hook = step_hook.map(|hook| Py::new(py, hook)).transpose()?;
         Ok(Self {
@@ -158,7 +154,7 @@ impl Recorder {
         context: &str,
         metadata: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let metadata = metadata.map_or_else(|| Ok(Map::new()), whole_map)?;
+        let metadata = whole_map_or_empty(metadata)?;
         py.detach(|| self.core.record(event_type, change, context, metadata));
         Ok(())
     }
@@ -251,7 +247,7 @@ impl Recorder {
         reason: &str,
         facts: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let facts = facts.map_or_else(|| Ok(Map::new()), whole_map)?;
+        let facts = whole_map_or_empty(facts)?;
         let payloads = py.detach(|| self.core.record_oom(reason, facts));
         dicts_of(py, &payloads)
     }
@@ -302,10 +298,8 @@ impl Recorder {
         if records.is_empty() {
             return Ok(());
         }
-        let format = ExportFormat::parse(format).ok_or_else(|| {
-            let message = format!("Unsupported format: {format}");
-            raise(py, "InvalidValueError", message)
-        })?;
+        let format = ExportFormat::parse(format)
+            .ok_or_else(|| invalid_value(py, format!("Unsupported format: {format}")))?;
         py.detach(|| export(&path, &records, format))
             .map_err(|error| os_error(&error, &path))
     }
@@ -327,6 +321,10 @@ pub(crate) fn whole_map(object: &Bound<'_, PyAny>) -> PyResult<Map> {
     })
 }
 
+fn whole_map_or_empty(object: Option<&Bound<'_, PyAny>>) -> PyResult<Map> {
+    object.map_or_else(|| Ok(Map::new()), whole_map)
+}
+
 type Scope<'py> = (
     Bound<'py, PyString>,
     Bound<'py, PyString>,
@@ -334,11 +332,10 @@ type Scope<'py> = (
 );
 
 fn scope<'py>(py: Python<'py>, boundary: &Boundary) -> PyResult<Scope<'py>> {
-    let path = boundary.path.iter().map(|name| text_to_python(py, name));
     Ok((
         text_to_python(py, &boundary.scope_id)?,
         text_to_python(py, &boundary.name)?,
-        path.collect::<PyResult<_>>()?,
+        texts_to_python(py, &boundary.path)?,
     ))
 }
 
@@ -360,18 +357,11 @@ pub(crate) fn os_error(error: &std::io::Error, path: &std::path::Path) -> PyErr 
 }
 
 /// Passes every alert of the recorder to a Python function.
-struct PythonListener {
-    function: Py<PyAny>,
-}
-
-impl AlertListener for PythonListener {
-    fn alert(&self, event: &TrackedEvent, origin: &Origin) {
+fn alert_listener(function: Py<PyAny>) -> AlertListener {
+    Box::new(move |event: &TrackedEvent, origin: &Origin| {
         let payload = event.to_payload(origin);
         // A Python interpreter that shuts down accepts no more callbacks, and an alert that cannot
         // be delivered must not harm the recording.
-        let _ = Python::try_attach(|py| {
-            let payload = Objects::default().to_python(py, &Value::Map(payload))?;
-            self.function.call1(py, (payload,))
-        });
-    }
+        let _ = Python::try_attach(|py| function.call1(py, (dict_of(py, &payload)?,)));
+    })
 }

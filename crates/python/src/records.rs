@@ -4,11 +4,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stormlog_capture::launcher;
-use stormlog_format::{
-    DistributedIdentity, IDENTITY_FIELDS, IdentityInput, Map, RecordDefaults, RecordError, Value,
-};
+use stormlog_format::{IdentityInput, Map, RecordDefaults, RecordError};
 
-use crate::convert::Objects;
+use crate::convert::{Objects, dict_of};
 use crate::errors::invalid_record;
 use crate::events::event_object;
 use crate::recorder::whole_map;
@@ -78,7 +76,7 @@ pub(crate) fn resolve_identity<'py>(
     };
     let identity =
         launcher::resolve(input, env.as_ref()).map_err(|error| invalid_record(py, &error))?;
-    identity_to_python(py, identity)
+    dict_of(py, &identity)
 }
 
 /// The identity of a process that `stormlog run` records, from its environment variables; see
@@ -86,21 +84,7 @@ pub(crate) fn resolve_identity<'py>(
 #[pyfunction]
 pub(crate) fn recorded_identity<'py>(env: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let (identity, _) = launcher::resolve_or_alone(&whole_map(env)?);
-    identity_to_python(env.py(), identity)
-}
-
-fn identity_to_python(
-    py: Python<'_>,
-    identity: DistributedIdentity,
-) -> PyResult<Bound<'_, PyDict>> {
-    let values: [Value; 4] = [
-        identity.job_id.into(),
-        identity.rank.into(),
-        identity.local_rank.into(),
-        identity.world_size.into(),
-    ];
-    let keys = IDENTITY_FIELDS.map(Into::into);
-    Objects::default().map_to_python(py, &keys.into_iter().zip(values).collect())
+    dict_of(env.py(), &identity)
 }
 
 fn record_of<'py>(objects: &mut Objects<'py>, record: &Bound<'py, PyAny>) -> PyResult<Map> {

@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
-use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions};
+use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_report::document::to_value;
 use stormlog_report::{Terminal, analyze as analyzed, compare as compared};
 
-use crate::errors::raise;
+use crate::errors::{invalid_artifact, invalid_value};
 use crate::json_objects::object;
 use crate::load::load_error;
 
@@ -32,7 +32,7 @@ pub(crate) fn analyze_runs(
     let gathered = py.detach(|| gather(&paths, &loading(skip_damaged)));
     let gathered = gathered.map_err(|(_, error)| load_error(py, &error))?;
     let outcome = py.detach(|| Analyses::with_report(&gathered.loaded, &choice));
-    let (report, analyses) = outcome.map_err(|error| analyze_error(py, &error))?;
+    let (report, analyses) = outcome.map_err(|error| invalid_value(py, error))?;
     let document = to_value(&ReportDocument::of(&report, &analyses)).to_string();
     let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
@@ -95,7 +95,7 @@ pub(crate) fn save_baseline(
     let side = side(py, &run, &choice, skip_damaged)?;
     if side.profile.ranks.is_empty() {
         let message = format!("'{}' has no samples for a baseline", run.display());
-        return Err(raise(py, "InvalidArtifactError", message));
+        return Err(invalid_artifact(py, message));
     }
     let text = compare::baseline_text(&side);
     Ok(py.detach(|| stormlog::write_whole(&file, text.as_bytes()))?)
@@ -126,13 +126,9 @@ fn side(
     match read {
         Ok((side, _)) => Ok(side),
         Err(SideError::Load { error, .. }) => Err(load_error(py, &error)),
-        Err(SideError::Analyze { error, .. }) => Err(analyze_error(py, &error)),
-        Err(error) => Err(raise(py, "InvalidArtifactError", error.to_string())),
+        Err(SideError::Analyze { error, .. }) => Err(invalid_value(py, error)),
+        Err(error) => Err(invalid_artifact(py, error)),
     }
-}
-
-fn analyze_error(py: Python<'_>, error: &AnalyzeError) -> PyErr {
-    raise(py, "InvalidValueError", error.to_string())
 }
 
 fn limit<L>(py: Python<'_>, text: Option<&str>) -> PyResult<Option<L>>
@@ -140,13 +136,13 @@ where
     L: std::str::FromStr<Err = compare::BadLimit>,
 {
     let parsed = text.map(str::parse::<L>).transpose();
-    parsed.map_err(|error| raise(py, "InvalidValueError", error.to_string()))
+    parsed.map_err(|error| invalid_value(py, error))
 }
 
 fn fail_on_of(py: Python<'_>, name: &str) -> PyResult<FailOn> {
     FailOn::parse(name).ok_or_else(|| {
         let all = FailOn::ALL.map(FailOn::as_str).join(", ");
         let message = format!("unknown value '{name}' in fail_on: choose one of {all}");
-        raise(py, "InvalidValueError", message)
+        invalid_value(py, message)
     })
 }

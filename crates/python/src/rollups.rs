@@ -8,7 +8,7 @@ use stormlog_format::rollup::{RollupError, RollupFile};
 use stormlog_format::{SessionError, Text, Value};
 
 use crate::convert::{Reading, dict_of, dicts_of, text_of};
-use crate::errors::{invalid_session, raise};
+use crate::errors::{invalid_session, invalid_value};
 use crate::rows::EventRows;
 use crate::sink::session_summary;
 
@@ -90,6 +90,6 @@ fn rollup_file(payload: &Bound<'_, PyAny>) -> PyResult<RollupFile> {
         RollupError::Session(error @ SessionError::WrongType(_)) => {
             invalid_session(payload.py(), &error)
         }
-        error => raise(payload.py(), "InvalidValueError", error.to_string()),
+        error => invalid_value(payload.py(), error),
     })
 }

@@ -4,12 +4,12 @@ use arrow_schema::ffi::FFI_ArrowSchema;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString};
+use pyo3::types::{PyCapsule, PyDict};
 use stormlog_analysis::{EventRef, Events};
 use stormlog_format::{RecordDefaults, RecordError};
 
 use crate::arrow;
-use crate::convert::{Reading, text_to_python};
+use crate::convert::{Reading, bytes_to_python, optional_to_python, text_to_python};
 use crate::errors::invalid_record;
 use crate::events::event_object;
 use crate::json_objects;
@@ -104,7 +104,10 @@ fn fields<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyDi
         text_to_python(py, &origin.session_id)?,
     )?;
     dict.set_item(intern!(py, "timestamp_ns"), event.timestamp_ns())?;
-    dict.set_item(intern!(py, "event_type"), string(py, event.event_type())?)?;
+    dict.set_item(
+        intern!(py, "event_type"),
+        bytes_to_python(py, event.event_type())?,
+    )?;
     dict.set_item(
         intern!(py, "collector"),
         text_to_python(py, &origin.collector)?,
@@ -119,13 +122,12 @@ fn fields<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyDi
     for (name, value) in counters.named() {
         dict.set_item(name, value)?;
     }
-    let context = event.context().map(|text| string(py, text)).transpose()?;
-    dict.set_item(intern!(py, "context"), context)?;
-    let job_id = origin
-        .job_id
-        .as_ref()
-        .map(|text| text_to_python(py, text))
+    let context = event
+        .context()
+        .map(|text| bytes_to_python(py, text))
         .transpose()?;
+    dict.set_item(intern!(py, "context"), context)?;
+    let job_id = optional_to_python(py, origin.job_id.as_ref())?;
     dict.set_item(intern!(py, "job_id"), job_id)?;
     dict.set_item(intern!(py, "rank"), origin.rank)?;
     dict.set_item(intern!(py, "local_rank"), origin.local_rank)?;
@@ -135,13 +137,4 @@ fn fields<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyDi
         json_objects::object(py, &event.metadata_json())?,
     )?;
     Ok(dict)
-}
-
-fn string<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Ok(PyString::new(py, text));
-    }
-    let bytes = PyBytes::new(py, bytes);
-    let text = bytes.call_method1(intern!(py, "decode"), ("utf-8", "surrogatepass"))?;
-    Ok(text.cast_into::<PyString>()?)
 }

@@ -153,11 +153,7 @@ impl Sink {
     /// bytes of the deleted segments, and the number and the bytes of the segments that are left.
     fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = py.detach(|| self.sink.diagnostics());
-        let dict = PyDict::new(py);
-        for (name, count) in counts.named() {
-            dict.set_item(name, count)?;
-        }
-        Ok(dict)
+        dict_of(py, &counts)
     }
 
     /// The directory into which the sink writes.

@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use stormlog_capture::collect::{CollectError, Collector, CounterSource, Peak, Reading};
 use stormlog_capture::record::clock::now_ns;
-use stormlog_format::{Counters, Map};
+use stormlog_format::Counters;
 
 use crate::recorder::whole_map;
 use crate::torch_source::{self, StepHook, TorchFunctions};
@@ -89,11 +89,9 @@ impl PythonCollector {
                 device_free_bytes: sample.free_bytes,
                 device_total_bytes: sample.total_bytes,
             },
-            peak_bytes: None,
             partial_fields: result.getattr(intern!(py, "partial_fields"))?.extract()?,
             errors: errors.collect::<PyResult<_>>()?,
-            metadata: Map::new(),
-            notices: Vec::new(),
+            ..Reading::default()
         };
         // A user's own collector need not provide the attribute `metadata`.
         if let Some(facts) = result.getattr_opt(intern!(py, "metadata"))? {

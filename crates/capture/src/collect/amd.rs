@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{Counters, Map};
+use stormlog_format::Counters;
 
 use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::record::clock::now_ns;
@@ -38,14 +38,8 @@ pub fn devices(sys: &Path) -> Vec<AmdCollector> {
         .collect();
     cards.sort();
     let collector = |(index, (_, directory)): (usize, (u32, PathBuf))| AmdCollector {
-        source: CounterSource {
-            backend: "rocm".into(),
-            collector: "stormlog.rocm_tracker".into(),
-            sampling_source: Some("amdgpu sysfs".into()),
-            supports_device_total: true,
-            supports_device_free: true,
-        },
-        index: i64::try_from(index).unwrap_or(i64::MAX),
+        source: CounterSource::device("rocm", "stormlog.rocm_tracker", "amdgpu sysfs"),
+        index: signed(index),
         directory,
     };
     cards.into_iter().enumerate().map(collector).collect()
@@ -57,7 +51,7 @@ impl AmdCollector {
         let text = fs::read_to_string(&path).map_err(|error| {
             CollectError::Failed(format!("cannot read '{}': {error}", path.display()))
         })?;
-        let bytes = text.trim().parse().map(signed);
+        let bytes = text.trim().parse::<u64>().map(signed);
         bytes.map_err(|_| CollectError::Failed(format!("'{}' holds no number", path.display())))
     }
 }
@@ -80,8 +74,6 @@ impl Collector for AmdCollector {
                 device_total_bytes: Some(total),
                 ..Counters::default()
             },
-            metadata: Map::new(),
-            notices: Vec::new(),
             ..Reading::default()
         })
     }

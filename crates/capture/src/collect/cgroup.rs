@@ -19,6 +19,14 @@ pub struct Roots {
     pub sys: PathBuf,
 }
 
+impl Roots {
+    /// The directory of the kernel's files of a process; `None` stands for this process.
+    pub(super) fn process(&self, pid: Option<u32>) -> PathBuf {
+        let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+        self.proc.join(name)
+    }
+}
+
 impl Default for Roots {
     fn default() -> Self {
         Self {
@@ -54,8 +62,7 @@ impl MemoryGroup {
     /// Finds the control group with the lowest limit among the process's own group and the groups
     /// above it.
     pub fn of_process(roots: &Roots, pid: Option<u32>) -> Option<Self> {
-        let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-        let membership = fs::read_to_string(roots.proc.join(name).join("cgroup")).ok()?;
+        let membership = fs::read_to_string(roots.process(pid).join("cgroup")).ok()?;
         let mounts = roots.sys.join("fs/cgroup");
         let mut candidates = Vec::new();
         for line in membership.lines() {
@@ -89,11 +96,13 @@ impl MemoryGroup {
             Version::One => "memory.limit_in_bytes",
             Version::Two => "memory.max",
         };
+        let limit = self.number(file)?;
+        (limit > 0 && limit < UNLIMITED).then_some(limit)
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
         let text = fs::read_to_string(self.directory.join(file)).ok()?;
-        text.trim()
-            .parse()
-            .ok()
-            .filter(|limit| *limit < UNLIMITED && *limit > 0)
+        text.trim().parse().ok()
     }
 
     /// How many bytes of the control group's memory the kernel cannot reclaim.
@@ -102,11 +111,7 @@ impl MemoryGroup {
             Version::One => ("memory.usage_in_bytes", "total_inactive_file"),
             Version::Two => ("memory.current", "inactive_file"),
         };
-        let usage: u64 = fs::read_to_string(self.directory.join(usage))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()?;
+        let usage = self.number(usage)?;
         let stat = fs::read_to_string(self.directory.join("memory.stat")).unwrap_or_default();
         let cache = stat
             .lines()

@@ -3,7 +3,7 @@
 
 use stormlog_format::{EventType, Map, Text, Value, metadata_keys, whole};
 
-use super::{CollectError, Reading};
+use super::{CollectError, Notice, Reading};
 use crate::record::clock::seconds;
 
 const INITIAL_DELAY_S: f64 = 1.0;
@@ -50,17 +50,6 @@ pub struct Health {
     pub next_retry_ns: Option<i64>,
 }
 
-/// A change of a collector's health, which is recorded as an event.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Transition {
-    /// The type of the event that records the change.
-    pub event_type: &'static str,
-    /// The text of the event that records the change.
-    pub context: &'static str,
-    /// Details for the metadata of the event that records the change.
-    pub metadata: Map,
-}
-
 impl Health {
     /// The collector's health as entries for the metadata of a record.
     pub fn to_map(&self) -> Map {
@@ -99,7 +88,7 @@ impl Health {
 
     /// Counts a failed reading and delays the next one. Returns the change of health to record, if
     /// the collector was healthy before.
-    pub fn failed(&mut self, error: &CollectError, now_ns: i64) -> Option<Transition> {
+    pub fn failed(&mut self, error: &CollectError, now_ns: i64) -> Option<Notice> {
         let before = self.status;
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         let delay_s = retry_delay_s(
@@ -116,9 +105,9 @@ impl Health {
         (before == Status::Healthy).then(|| {
             let mut metadata = degraded_metadata(before, &message);
             metadata.insert("collector_retry_delay_s", Value::Float(delay_s));
-            Transition {
+            Notice {
                 event_type: EventType::CollectorDegraded.as_str(),
-                context: "Collector unavailable; telemetry paused until recovery.",
+                context: "Collector unavailable; telemetry paused until recovery.".into(),
                 metadata,
             }
         })
@@ -126,16 +115,16 @@ impl Health {
 
     /// Notes a successful reading, in which some counters may be missing. Returns the change of
     /// health to record, if a healthy collector became degraded or the collector is healthy again.
-    pub fn succeeded(&mut self, reading: &Reading) -> Option<Transition> {
+    pub fn succeeded(&mut self, reading: &Reading) -> Option<Notice> {
         let before = std::mem::take(self);
         if !reading.partial_fields.is_empty() {
             self.status = Status::Degraded;
             self.partial_fields = unique(&reading.partial_fields);
             let reason = unique(&reading.errors).join("; ");
             self.last_error = (!reason.is_empty()).then(|| reason.clone());
-            return (before.status == Status::Healthy).then(|| Transition {
+            return (before.status == Status::Healthy).then(|| Notice {
                 event_type: EventType::CollectorDegraded.as_str(),
-                context: "Collector degraded; telemetry is partial.",
+                context: "Collector degraded; telemetry is partial.".into(),
                 metadata: degraded_metadata(before.status, &reason),
             });
         }
@@ -151,9 +140,9 @@ impl Health {
                 "collector_previous_failure_count",
                 i64::from(before.consecutive_failures),
             );
-            Transition {
+            Notice {
                 event_type: EventType::CollectorRecovered.as_str(),
-                context: "Collector recovered; full telemetry sampling resumed.",
+                context: "Collector recovered; full telemetry sampling resumed.".into(),
                 metadata,
             }
         })

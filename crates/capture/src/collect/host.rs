@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Counters, Map};
+use stormlog_format::Map;
 
 use super::cgroup::{self, MemoryGroup, Room, Roots, kilobytes};
 use super::{CollectError, Collector, CounterSource, Reading, signed};
@@ -58,7 +58,8 @@ pub struct Sizes {
 pub struct HostCollector {
     source: CounterSource,
     roots: Roots,
-    target: Target,
+    /// The directory of the kernel's files of the process.
+    directory: PathBuf,
     detail: Detail,
     page_bytes: u64,
     statm: Option<KeptFile>,
@@ -77,7 +78,22 @@ struct Slow {
 impl HostCollector {
     /// Makes a collector for the given process of this machine.
     pub fn new(target: Target, detail: Detail) -> Self {
-        Self::with_roots(target, detail, Roots::default()).limited_to(declared_limit())
+        let roots = Roots::default();
+        let pid = match target {
+            Target::ThisProcess => None,
+            Target::Process(pid) => Some(pid),
+        };
+        Self {
+            source: CounterSource::host(),
+            directory: roots.process(pid),
+            detail,
+            page_bytes: rustix::param::page_size() as u64,
+            statm: None,
+            group: MemoryGroup::of_process(&roots, pid),
+            declared: declared_limit(),
+            slow: None,
+            roots,
+        }
     }
 
     /// Sets the memory limit that the user declared; the lower of the declared limit and the
@@ -88,27 +104,6 @@ impl HostCollector {
         self
     }
 
-    /// Makes a collector like [`Self::new`], but reads the kernel's files in the given directories.
-    pub fn with_roots(target: Target, detail: Detail, roots: Roots) -> Self {
-        let group = MemoryGroup::of_process(&roots, pid_of(target));
-        Self {
-            source: CounterSource::host(),
-            target,
-            detail,
-            page_bytes: rustix::param::page_size() as u64,
-            statm: None,
-            group,
-            declared: None,
-            slow: None,
-            roots,
-        }
-    }
-
-    fn directory(&self, pid: Option<u32>) -> PathBuf {
-        let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-        self.roots.proc.join(name)
-    }
-
     /// Reads the sizes of a process through a kernel file that stays open. The kernel ties the open
     /// file to the process, so a new process with the same pid is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
@@ -117,8 +112,7 @@ impl HostCollector {
         let file = if let Some(file) = self.statm.take().filter(KeptFile::is_open) {
             file
         } else {
-            let path = self.directory(pid_of(self.target)).join("statm");
-            let opened = File::open(path).and_then(KeptFile::new);
+            let opened = File::open(self.directory.join("statm")).and_then(KeptFile::new);
             opened.map_err(|error| gone(&error))?
         };
         let mut buffer = [0_u8; 128];
@@ -150,13 +144,12 @@ impl HostCollector {
     }
 
     fn peak_resident(&self) -> Option<u64> {
-        let status = self.directory(pid_of(self.target)).join("status");
-        kilobytes(&fs::read_to_string(status).ok()?, "VmHWM:")
+        let status = fs::read_to_string(self.directory.join("status")).ok()?;
+        kilobytes(&status, "VmHWM:")
     }
 
     fn shared(&self, metadata: &mut Map) -> Option<()> {
-        let path = self.directory(pid_of(self.target)).join("smaps_rollup");
-        let text = fs::read_to_string(path).ok()?;
+        let text = fs::read_to_string(self.directory.join("smaps_rollup")).ok()?;
         let pss = kilobytes(&text, "Pss:")?;
         let uss = kilobytes(&text, "Private_Clean:")? + kilobytes(&text, "Private_Dirty:")?;
         metadata.insert("process_pss_bytes", signed(pss));
@@ -190,23 +183,13 @@ impl Collector for HostCollector {
                 partial_fields.push(name.to_owned());
             }
         }
-        let level = Some(signed(resident));
         Ok(Reading {
             timestamp_ns,
-            device_id: -1,
-            counters: Counters {
-                allocator_allocated_bytes: level,
-                allocator_reserved_bytes: level,
-                device_used_bytes: level,
-                device_free_bytes: free.map(signed),
-                device_total_bytes: total.map(signed),
-                ..Counters::default()
-            },
-            peak_bytes: peak.map(signed).filter(|peak| Some(*peak) > level),
+            peak_bytes: peak.filter(|peak| *peak > resident).map(signed),
             partial_fields,
             errors,
             metadata,
-            notices: Vec::new(),
+            ..Reading::of_host(resident, Room { total, free })
         })
     }
 }
@@ -246,13 +229,6 @@ fn total_for(limit: u64, resident: u64) -> Option<u64> {
 pub fn sizes_of_this_process() -> Option<Sizes> {
     let text = fs::read("/proc/self/statm").ok()?;
     parse_statm(&text, rustix::param::page_size() as u64)
-}
-
-fn pid_of(target: Target) -> Option<u32> {
-    match target {
-        Target::ThisProcess => None,
-        Target::Process(pid) => Some(pid),
-    }
 }
 
 fn gone(error: &io::Error) -> CollectError {

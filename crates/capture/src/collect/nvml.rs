@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
-use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
 use stormlog_format::{Counters, Map, metadata_keys};
 
 use super::process_tree::descendants;
@@ -54,14 +54,18 @@ pub struct Gpu {
 
 /// Lists every GPU of the machine, or returns the reason why none is visible.
 pub fn gpus() -> Result<Vec<Gpu>, String> {
-    let nvml = library()?;
-    let count = nvml.device_count().map_err(|error| error.to_string())?;
-    (0..count).map(|index| gpu(nvml, index)).collect()
+    let count = library()?.device_count();
+    let count = count.map_err(|error| error.to_string())?;
+    (0..count).map(gpu).collect()
 }
 
-fn gpu(nvml: &Nvml, index: u32) -> Result<Gpu, String> {
-    let device = nvml.device_by_index(index);
-    let device = device.map_err(|error| error.to_string())?;
+fn device(index: u32) -> Result<Device<'static>, String> {
+    let device = library()?.device_by_index(index);
+    device.map_err(|error| error.to_string())
+}
+
+fn gpu(index: u32) -> Result<Gpu, String> {
+    let device = device(index)?;
     Ok(Gpu {
         index,
         name: device.name().unwrap_or_else(|_| "unknown GPU".into()),
@@ -85,8 +89,7 @@ pub fn gpu_with_uuid(uuid: &str) -> Option<Gpu> {
 
 /// Reads the memory of a GPU.
 pub fn device_memory(index: u32) -> Result<DeviceMemory, String> {
-    let device = library()?.device_by_index(index);
-    let info = device.and_then(|device| device.memory_info());
+    let info = device(index)?.memory_info();
     let info = info.map_err(|error| error.to_string())?;
     Ok(DeviceMemory {
         used: info.used,
@@ -108,12 +111,8 @@ pub struct ProcessShare {
 /// The memory of each process on a GPU; a process whose memory the driver does not know is left
 /// out.
 pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
-    let device = library()?
-        .device_by_index(index)
-        .map_err(|error| error.to_string())?;
-    let processes = device
-        .running_compute_processes()
-        .map_err(|error| error.to_string())?;
+    let processes = device(index)?.running_compute_processes();
+    let processes = processes.map_err(|error| error.to_string())?;
     let known = processes
         .into_iter()
         .filter_map(|process| match process.used_gpu_memory {
@@ -158,13 +157,7 @@ impl NvmlCollector {
     /// Makes a collector for the GPU.
     pub fn new(gpu: Gpu, share: Share) -> Self {
         Self {
-            source: CounterSource {
-                backend: "cuda".into(),
-                collector: "stormlog.nvml_tracker".into(),
-                sampling_source: Some("nvml".into()),
-                supports_device_total: true,
-                supports_device_free: true,
-            },
+            source: CounterSource::device("cuda", "stormlog.nvml_tracker", "nvml"),
             gpu,
             share,
         }

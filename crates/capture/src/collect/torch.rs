@@ -248,15 +248,14 @@ impl<A: Allocator> Collector for TorchCollector<A> {
         }
         let device = Device::read(self.gpu.as_ref(), &mut self.last_shares);
         if !waiting.is_empty() {
-            let mut readings = Vec::with_capacity(waiting.len());
-            for step in waiting {
+            let readings = waiting.into_iter().map(|step| {
                 self.last = Some(step.allocator);
                 let mut facts = self.step_facts();
                 facts.insert(metadata_keys::STEP, signed(step.step));
-                facts.insert(metadata_keys::OPTIMIZER, signed(step.optimizer as u64));
-                readings.push(self.reading(&device, facts));
-            }
-            return Ok(readings);
+                facts.insert(metadata_keys::OPTIMIZER, signed(step.optimizer));
+                self.reading(&device, facts)
+            });
+            return Ok(readings.collect());
         }
         if reads_now {
             self.watch_level();

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Counters, EventType, Map, Value, metadata_keys};
+use stormlog_format::{EventType, Map, Value, metadata_keys};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots};
 use super::process_tree::descendants;
@@ -254,22 +254,13 @@ impl Collector for TreeCollector {
         let mut metadata = Map::new();
         metadata.insert(metadata_keys::HOST_MEMORY, Value::Map(host));
         metadata.insert(metadata_keys::PROCESSES, self.list());
-        metadata.insert("process_count", signed(self.processes.len() as u64));
-        let level = Some(signed(level));
+        metadata.insert("process_count", signed(self.processes.len()));
+        let free = room.free.filter(|free| Some(*free) <= total);
         Ok(Reading {
             timestamp_ns,
-            device_id: -1,
-            counters: Counters {
-                allocator_allocated_bytes: level,
-                allocator_reserved_bytes: level,
-                device_used_bytes: level,
-                device_free_bytes: room.free.filter(|free| Some(*free) <= total).map(signed),
-                device_total_bytes: total.map(signed),
-                ..Counters::default()
-            },
             metadata,
             notices,
-            ..Reading::default()
+            ..Reading::of_host(level, Room { total, free })
         })
     }
 }

@@ -13,7 +13,9 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use crate::mutex::lock;
 
 /// The largest number of stack frames that are looked at to find the caller of the driver.
 const MOST_FRAMES: u32 = 64;
@@ -44,13 +46,6 @@ type Modules = Arc<Vec<Module>>;
 
 static MODULES: Mutex<Option<Modules>> = Mutex::new(None);
 
-fn known() -> Option<Modules> {
-    MODULES
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
-}
-
 /// Reads the list of loaded libraries; no lock of this module is held during the call, because the
 /// loader takes a lock of its own.
 fn read_again() -> Modules {
@@ -68,7 +63,7 @@ fn read_again() -> Modules {
     }
     found.sort_unstable_by_key(|module| module.start);
     let found = Arc::new(found);
-    *MODULES.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+    *lock(&MODULES) = Some(found.clone());
     found
 }
 
@@ -187,6 +182,7 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut UnwindContext) -> usize;
 }
 
+#[derive(Default)]
 struct Walk {
     modules: Modules,
     was_read_again: bool,
@@ -249,12 +245,10 @@ unsafe extern "C" fn on_frame(context: *mut UnwindContext, walk: *mut c_void) ->
 
 /// The library that called the driver on this thread; `None` when the stack shows no caller.
 pub(super) fn library() -> Option<Arc<str>> {
+    let known = lock(&MODULES).clone();
     let mut walk = Walk {
-        modules: known().unwrap_or_else(read_again),
-        was_read_again: false,
-        frames: 0,
-        through_ctypes: false,
-        found: None,
+        modules: known.unwrap_or_else(read_again),
+        ..Walk::default()
     };
     // SAFETY: the unwinder calls `on_frame` with the pointer to `walk`, and `walk` outlives the
     // call. `on_frame` cannot panic: it indexes nothing and its arithmetic saturates.
@@ -301,9 +295,7 @@ mod tests {
             let mut walk = Walk {
                 modules: modules.clone(),
                 was_read_again: true,
-                frames: 0,
-                through_ctypes: false,
-                found: None,
+                ..Walk::default()
             };
             let _ = addresses.iter().all(|&address| walk.step(address));
             walk.found.as_deref().map(str::to_owned)

@@ -6,36 +6,31 @@
     reason = "functions of the CUDA driver, a C library, are looked up by name"
 )]
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::cupti::{open, symbol};
+use super::cupti::{function, open};
 
 /// The largest number of devices that are checked, which is more than a process has.
 const MOST_DEVICES: c_int = 64;
 
-type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
-type GetState = unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> c_int;
-
 /// The functions of the CUDA driver that this module calls: one counts the devices, the other
 /// returns whether a device has a context.
 struct Driver {
-    count: GetCount,
-    state: GetState,
+    count: unsafe extern "C" fn(*mut c_int) -> c_int,
+    state: unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> c_int,
 }
 
 impl Driver {
     /// The CUDA driver, if the process has loaded it.
     fn loaded() -> Option<Self> {
         let handle = open(c"libcuda.so.1", libc::RTLD_NOLOAD)?;
-        let count = symbol(handle, c"cuDeviceGetCount").ok()?;
-        let state = symbol(handle, c"cuDevicePrimaryCtxGetState").ok()?;
         // SAFETY: the two functions of the CUDA driver have had the types used here since CUDA 7.0.
         unsafe {
             Some(Self {
-                count: std::mem::transmute::<*mut c_void, GetCount>(count),
-                state: std::mem::transmute::<*mut c_void, GetState>(state),
+                count: function(handle, c"cuDeviceGetCount").ok()?,
+                state: function(handle, c"cuDevicePrimaryCtxGetState").ok()?,
             })
         }
     }
@@ -92,15 +87,11 @@ pub fn wait_for_contexts(known: &[u32], every: Duration, patience: Duration) -> 
         }
         let unknown = (0..count.unwrap_or(0)).filter(is_unknown);
         let devices: Vec<u32> = unknown.filter(|device| driver.is_active(*device)).collect();
-        if !devices.is_empty() {
-            return NewContexts {
-                devices,
-                last_without,
-            };
+        if devices.is_empty() {
+            last_without = Some(at);
         }
-        last_without = Some(at);
         let left = patience.saturating_sub(began.elapsed());
-        if left.is_zero() {
+        if !devices.is_empty() || left.is_zero() {
             return NewContexts {
                 devices,
                 last_without,

@@ -12,12 +12,13 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::caller;
 use super::holdings::{self, Block, Key, Kind};
 use super::questions::DESK;
+use crate::mutex::lock;
 
 const DRIVER_API: u32 = 1;
 /// CUPTI gives each function of the driver a number. Only numbers below this one are searched for
@@ -118,10 +119,6 @@ struct Handle(Subscriber);
 // SAFETY: a handle of CUPTI is an address that any thread may pass back to CUPTI.
 unsafe impl Send for Handle {}
 
-fn subscriber() -> std::sync::MutexGuard<'static, Option<Handle>> {
-    SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Subscribes to CUPTI's callbacks for allocations, or returns the reason why it cannot.
 pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
     // CUPTI ends a process that has no CUDA driver, so CUPTI is loaded only when the driver is
@@ -144,7 +141,7 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
     {
         return Err("this version of CUPTI does not report the driver's allocations".to_owned());
     }
-    let mut held = subscriber();
+    let mut held = lock(&SUBSCRIBER);
     let mut handle = std::ptr::null_mut();
     // SAFETY: CUPTI's `subscribe` has this type; `on_call` stays loaded as long as the process
     // lives, because Python unloads no extension module.
@@ -166,7 +163,7 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
 
 /// Ends the subscription to CUPTI, so that another profiler may subscribe.
 pub(super) fn unsubscribe() {
-    let handle = subscriber().take();
+    let handle = lock(&SUBSCRIBER).take();
     if let Some((library, handle)) = LIBRARY.get().zip(handle) {
         // SAFETY: the handle belongs to the current subscription; it is removed from `SUBSCRIBER`
         // and not used again.
@@ -192,14 +189,10 @@ fn load(paths: &[PathBuf]) -> std::result::Result<Library, String> {
         };
         match open(&name, 0) {
             Some(handle) => return Library::of(handle),
-            None => reason = format!("cannot load {}", shown(path)),
+            None => reason = format!("cannot load '{}'", path.display()),
         }
     }
     Err(reason)
-}
-
-fn shown(path: &Path) -> String {
-    format!("'{}'", path.display())
 }
 
 pub(super) fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
@@ -210,7 +203,14 @@ pub(super) fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
 }
 
 /// Looks up a function of a loaded library by its name.
-pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*mut c_void, String> {
+///
+/// # Safety
+/// `F` must be the type of a pointer to this function.
+pub(super) unsafe fn function<F>(
+    handle: *mut c_void,
+    name: &CStr,
+) -> std::result::Result<F, String> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the handle belongs to a loaded library, which is never closed.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
@@ -219,39 +219,21 @@ pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*m
             name.to_string_lossy()
         ));
     }
-    Ok(found)
+    // SAFETY: the caller guarantees that the address is that of a function of this type.
+    Ok(unsafe { std::mem::transmute_copy(&found) })
 }
 
 impl Library {
     fn of(handle: *mut c_void) -> std::result::Result<Self, String> {
-        let find = |name| symbol(handle, name);
         // SAFETY: CUPTI's functions have had the types used here since CUPTI 6.0.
         unsafe {
             Ok(Self {
-                subscribe: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> Result,
-                >(find(c"cuptiSubscribe")?),
-                unsubscribe: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(Subscriber) -> Result,
-                >(find(c"cuptiUnsubscribe")?),
-                enable: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(u32, Subscriber, u32, u32) -> Result,
-                >(find(c"cuptiEnableCallback")?),
-                function_name: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(u32, u32, *mut *const c_char) -> Result,
-                >(find(c"cuptiGetCallbackName")?),
-                device_of: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(*mut c_void, *mut u32) -> Result,
-                >(find(c"cuptiGetDeviceId")?),
-                reason: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(Result, *mut *const c_char) -> Result,
-                >(find(c"cuptiGetResultString")?),
+                subscribe: function(handle, c"cuptiSubscribe")?,
+                unsubscribe: function(handle, c"cuptiUnsubscribe")?,
+                enable: function(handle, c"cuptiEnableCallback")?,
+                function_name: function(handle, c"cuptiGetCallbackName")?,
+                device_of: function(handle, c"cuptiGetDeviceId")?,
+                reason: function(handle, c"cuptiGetResultString")?,
             })
         }
     }

@@ -2,14 +2,18 @@
 //! asked for it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+
+use serde::Serialize;
+
+use crate::mutex::lock;
 
 /// The largest number of driver allocations that are followed at a time; the entries for them take
 /// about 8 MiB. Further allocations are only counted.
 const MOST_BLOCKS: usize = 1 << 16;
 
 /// A line of Python that led to an allocation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Site {
     /// The name of the file that contains the line, as the interpreter gives it.
     pub file: String,
@@ -20,7 +24,8 @@ pub struct Site {
 }
 
 /// The kind of memory that was allocated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Device memory that is not from a pool, and that the driver does not move to the host.
     Device,
@@ -30,18 +35,6 @@ pub enum Kind {
     Managed,
     /// A CUDA array. The driver chooses the layout of a CUDA array and reports no size.
     Array,
-}
-
-impl Kind {
-    /// The kind of memory as a recording spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Pool => "pool",
-            Self::Managed => "managed",
-            Self::Array => "array",
-        }
-    }
 }
 
 /// The address or handle that identifies an allocation until it is freed.
@@ -66,7 +59,7 @@ pub(super) struct Block {
 }
 
 /// The memory of one kind that one library and one line of Python hold on one device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Held {
     /// The index of the device in the process; `None` where it is not known.
     pub device: Option<u32>,
@@ -74,12 +67,13 @@ pub struct Held {
     pub kind: Kind,
     /// The library that asked for the memory; `None` where no caller was found.
     pub library: Option<String>,
-    /// The line of Python that led to the allocation, where it is known.
-    pub site: Option<Site>,
     /// How many bytes are held; `None` where the driver does not report sizes.
     pub bytes: Option<u64>,
     /// The number of allocations that these bytes consist of.
     pub blocks: u64,
+    /// The line of Python that led to the allocation, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<Site>,
 }
 
 /// The allocations of this process through the CUDA driver that have not been freed, and the number
@@ -138,12 +132,19 @@ static ALL: LazyLock<Mutex<Holdings>> = LazyLock::new(Mutex::default);
 
 /// Locks and returns the driver's allocations of this process.
 pub(super) fn all() -> MutexGuard<'static, Holdings> {
-    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ALL)
 }
 
 #[cfg(test)]
 mod tests {
+    use stormlog_format::Value;
+    use stormlog_format::json::{Layout, Writer, value_of};
+
     use super::*;
+
+    fn to_line(value: &Value) -> String {
+        Writer::new(Layout::Line).to_string(value)
+    }
 
     fn block(bytes: u64, library: &str) -> Block {
         Block {
@@ -173,6 +174,37 @@ mod tests {
             [
                 (Some("libcublas.so.13"), Some(20), 1),
                 (Some("libnccl.so.2"), Some(5), 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_held_is_written_with_its_line_where_it_is_known() {
+        let mut holdings = Holdings::default();
+        let site = Site {
+            file: "train.py".to_owned(),
+            line: 8,
+            function: "main".to_owned(),
+        };
+        holdings.add(Key::Address(1), block(10, "a.so"));
+        let array = Block {
+            bytes: None,
+            device: None,
+            kind: Kind::Array,
+            library: None,
+            site: Some(Arc::new(site)),
+        };
+        holdings.add(Key::Array(1), array);
+        let written = holdings.summed();
+        let written = written.iter().map(|one| to_line(&value_of(one)));
+        assert_eq!(
+            written.collect::<Vec<_>>(),
+            [
+                "{\"device\": 0, \"kind\": \"device\", \"library\": \"a.so\", \"bytes\": 10, \
+                 \"blocks\": 1}",
+                "{\"device\": null, \"kind\": \"array\", \"library\": null, \"bytes\": null, \
+                 \"blocks\": 1, \"site\": {\"file\": \"train.py\", \"line\": 8, \
+                 \"function\": \"main\"}}",
             ]
         );
     }

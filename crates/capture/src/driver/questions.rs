@@ -6,10 +6,11 @@
 //! moment, during which its stack frames do not change. When threads have waited too long in total
 //! for their lines of Python, no more questions are asked for a while.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Site;
+use crate::mutex::lock;
 
 /// The longest time that an allocating thread waits for its line of Python, which a thread of the
 /// recorder looks up.
@@ -35,12 +36,14 @@ pub struct Question {
     pub thread: u64,
 }
 
+#[derive(Default)]
 pub(super) struct Desk {
     state: Mutex<DeskState>,
     asked: Condvar,
     answered: Condvar,
 }
 
+#[derive(Default)]
 struct DeskState {
     is_staffed: bool,
     last: u64,
@@ -54,33 +57,13 @@ struct DeskState {
 /// The line of Python that a thread executes; `None` where no stack frame is the user's code.
 struct Answer(Option<Site>);
 
-pub(super) static DESK: Desk = Desk::new();
+pub(super) static DESK: LazyLock<Desk> = LazyLock::new(Desk::default);
 
 impl Desk {
-    const fn new() -> Self {
-        Self {
-            state: Mutex::new(DeskState {
-                is_staffed: false,
-                last: 0,
-                open: None,
-                answer: None,
-                spent: Duration::ZERO,
-                unanswered: 0,
-                period: None,
-            }),
-            asked: Condvar::new(),
-            answered: Condvar::new(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, DeskState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The line of Python that a thread executes, if the answer comes in time.
     pub(super) fn ask(&self, thread: u64) -> Option<Site> {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.period.is_none_or(|begun| now - begun >= PERIOD) {
             (state.period, state.spent, state.unanswered) = (Some(now), Duration::ZERO, 0);
         }
@@ -111,7 +94,7 @@ impl Desk {
     /// Waits until an allocating thread asks which line of Python it executes, and returns the
     /// question; `None` when none asks within `patience`.
     pub(super) fn next(&self, patience: Duration) -> Option<Question> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.is_staffed = true;
         let waits = |state: &mut DeskState| state.open.is_none() || state.answer.is_some();
         let waited = self.asked.wait_timeout_while(state, patience, waits);
@@ -121,7 +104,7 @@ impl Desk {
 
     /// Passes the line of Python to the waiting thread, unless that thread no longer waits.
     pub(super) fn answer(&self, question: Question, site: Option<Site>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.open == Some(question) {
             state.answer = Some(Answer(site));
             self.answered.notify_all();
@@ -145,13 +128,13 @@ mod tests {
 
     #[test]
     fn no_question_is_asked_before_a_thread_listens() {
-        assert_eq!(Desk::new().ask(1), None);
-        assert_eq!(Desk::new().lock().last, 0);
+        assert_eq!(Desk::default().ask(1), None);
+        assert_eq!(lock(&Desk::default().state).last, 0);
     }
 
     #[test]
     fn a_thread_gets_the_answer_to_its_question() {
-        let desk = Desk::new();
+        let desk = Desk::default();
         assert_eq!(desk.next(Duration::ZERO), None);
         let is_over = AtomicBool::new(false);
         let answer = thread::scope(|scope| {
@@ -174,7 +157,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_too_late_is_dropped() {
-        let desk = Desk::new();
+        let desk = Desk::default();
         desk.next(Duration::ZERO);
         assert_eq!(desk.ask(7), None);
         let late = Question {
@@ -187,11 +170,11 @@ mod tests {
 
     #[test]
     fn a_program_that_holds_the_interpreter_is_not_asked_for_long() {
-        let desk = Desk::new();
+        let desk = Desk::default();
         desk.next(Duration::ZERO);
         for _ in 0..100 {
             assert_eq!(desk.ask(7), None);
         }
-        assert!(desk.lock().last <= u64::from(MOST_UNANSWERED));
+        assert!(lock(&desk.state).last <= u64::from(MOST_UNANSWERED));
     }
 }

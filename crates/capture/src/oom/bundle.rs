@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, SessionSummary, Text, Value, file_names};
 
+use crate::collect::signed;
 use crate::files::{Durability, create_new, read_regular, replace_file};
 use crate::redact::{redacted, redacted_map, redacted_text};
 
@@ -59,6 +60,13 @@ pub struct BundleError {
     pub source: io::Error,
 }
 
+impl BundleError {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        |source| Self { path, source }
+    }
+}
+
 /// Writes an out-of-memory bundle as a new directory below `root`. The arguments `stamp` and
 /// `created` are the same time, as `20260101T000000Z` and as `2026-01-01T00:00:00Z`. All files of
 /// the bundle are on disk when this function returns, because the process may die right afterwards.
@@ -85,40 +93,34 @@ pub fn write(
             Err(source) => return Err(BundleError { path, source }),
         }
     };
-    fill(&path, dump, &name, created).map_err(|source| BundleError {
-        path: path.clone(),
-        source,
-    })?;
+    fill(&path, dump, &name, created).map_err(BundleError::at(&path))?;
     Ok(path)
 }
 
 /// Writes the files of a bundle; the manifest comes last, so that a bundle with a manifest is
 /// complete.
 fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
-    let session = dump.session.as_ref().map(SessionSummary::to_map);
-    let session_id = dump
-        .session
-        .as_ref()
-        .map(|session| session.session_id.clone());
-    let status = dump.session.as_ref().map(|session| session.status.as_str());
+    let session = dump.session.as_ref();
     let session_keys = |map: &mut Map| {
-        map.insert("session_id", session_id.clone());
+        map.insert(
+            "session_id",
+            session.map(|session| session.session_id.clone()),
+        );
+        let status = session.map(|session| session.status.as_str());
         map.insert("session_status", status.map(Text::from));
-        map.insert("session", session.clone().map_or(Value::Null, Value::Map));
+        let summary = session.map(SessionSummary::to_map);
+        map.insert("session", summary.map_or(Value::Null, Value::Map));
     };
-    let event_count = i64::try_from(dump.events.len()).unwrap_or(i64::MAX);
+    let event_count = signed(dump.events.len());
     let events = dump
         .events
         .into_iter()
         .map(|event| redacted(Value::Map(event)));
     write_json(path, file_names::EVENTS, &Value::List(events.collect()))?;
 
-    let [class, module, message] = dump.exception;
     let mut metadata = Map::new();
     metadata.insert("reason", dump.reason.clone());
-    metadata.insert("exception_type", class);
-    metadata.insert("exception_module", module);
-    metadata.insert("exception_message", redacted_text(message));
+    insert_exception(&mut metadata, dump.exception);
     metadata.insert("context", dump.context.map(redacted_text));
     metadata.insert("backend", dump.backend.clone());
     metadata.insert("captured_event_count", event_count);
@@ -154,33 +156,20 @@ pub fn amend(
     context: Option<Text>,
     facts: Map,
 ) -> Result<(), BundleError> {
-    amend_metadata(path, exception, context, facts).map_err(|source| BundleError {
-        path: path.to_path_buf(),
-        source,
-    })
+    let amended = change_metadata(path, |metadata, custom| {
+        insert_exception(metadata, exception);
+        if context.is_some() {
+            metadata.insert("context", context.map(redacted_text));
+        }
+        custom.extend(redacted_map(facts));
+    });
+    amended.map_err(BundleError::at(path))
 }
 
-fn amend_metadata(
-    path: &Path,
-    exception: [Text; 3],
-    context: Option<Text>,
-    facts: Map,
-) -> io::Result<()> {
-    let mut metadata = object(path, file_names::METADATA)?;
-    let [class, module, message] = exception;
+fn insert_exception(metadata: &mut Map, [class, module, message]: [Text; 3]) {
     metadata.insert("exception_type", class);
     metadata.insert("exception_module", module);
     metadata.insert("exception_message", redacted_text(message));
-    if context.is_some() {
-        metadata.insert("context", context.map(redacted_text));
-    }
-    let mut custom = match metadata.get("custom_metadata") {
-        Some(Value::Map(custom)) => custom.clone(),
-        _ => Map::new(),
-    };
-    custom.extend(redacted_map(facts));
-    metadata.insert("custom_metadata", Value::Map(custom));
-    replace_json(path, file_names::METADATA, metadata)
 }
 
 /// Lists the files of a native history (what PyTorch's allocator recorded) in the manifest and the
@@ -194,24 +183,28 @@ pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
             _ => Vec::new(),
         };
         files.extend(listed.iter().cloned());
-        let mut metadata = object(path, file_names::METADATA)?;
-        let mut custom = match metadata.get("custom_metadata") {
-            Some(Value::Map(custom)) => custom.clone(),
-            _ => Map::new(),
-        };
         manifest.insert("files", Value::List(files));
-        for map in [&mut manifest, &mut custom] {
+        let describe = |map: &mut Map| {
             map.insert("native_history_enabled", Value::Bool(true));
             map.insert("native_history_files", Value::List(listed.clone()));
-        }
-        metadata.insert("custom_metadata", Value::Map(custom));
-        replace_json(path, file_names::METADATA, metadata)?;
+        };
+        describe(&mut manifest);
+        change_metadata(path, |_, custom| describe(custom))?;
         replace_json(path, file_names::MANIFEST, manifest)
     };
-    attach().map_err(|source| BundleError {
-        path: path.to_path_buf(),
-        source,
-    })
+    attach().map_err(BundleError::at(path))
+}
+
+/// Changes the metadata of a bundle and the object `custom_metadata` in them.
+fn change_metadata(path: &Path, change: impl FnOnce(&mut Map, &mut Map)) -> io::Result<()> {
+    let mut metadata = object(path, file_names::METADATA)?;
+    let mut custom = match metadata.get("custom_metadata") {
+        Some(Value::Map(custom)) => custom.clone(),
+        _ => Map::new(),
+    };
+    change(&mut metadata, &mut custom);
+    metadata.insert("custom_metadata", Value::Map(custom));
+    replace_json(path, file_names::METADATA, metadata)
 }
 
 /// Reads a JSON file of a bundle, such as its manifest, and returns the JSON object in it.

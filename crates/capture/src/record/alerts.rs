@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use stormlog_format::{EventType, Map, Value, metadata_keys};
 
 use super::wording::human;
-use crate::collect::Reading;
+use crate::collect::{Notice, Reading};
 
 /// The least time between two alerts about the same condition, such as high memory use, while the
 /// condition holds.
@@ -30,9 +30,13 @@ const FRAGMENTATION_MARGIN: f64 = 0.05;
 
 /// The limits above which memory use, the size of an allocation, and fragmentation cause alerts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Thresholds {
-    values: BTreeMap<&'static str, f64>,
-    given: Vec<&'static str>,
+pub struct Thresholds(BTreeMap<&'static str, Limit>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Limit {
+    value: f64,
+    /// Whether the user set the limit.
+    is_given: bool,
 }
 
 const WARNING: &str = "memory_warning_percent";
@@ -50,10 +54,9 @@ pub const DEFAULT_THRESHOLDS: [(&str, f64); 4] = [
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self {
-            values: BTreeMap::from(DEFAULT_THRESHOLDS),
-            given: Vec::new(),
-        }
+        let is_given = false;
+        let limits = DEFAULT_THRESHOLDS.map(|(name, value)| (name, Limit { value, is_given }));
+        Self(BTreeMap::from(limits))
     }
 }
 
@@ -61,31 +64,22 @@ impl Thresholds {
     /// Sets a limit for alerts; returns `false` when no limit has the given name. A limit that the
     /// user set applies from the first sample on, even while the program loads.
     pub fn set(&mut self, name: &str, value: f64) -> bool {
-        let Some((known, _)) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == name) else {
-            return false;
-        };
-        self.values.insert(known, value);
-        if !self.given.contains(known) {
-            self.given.push(known);
+        let limit = self.0.get_mut(name);
+        let is_known = limit.is_some();
+        if let Some(limit) = limit {
+            let is_given = true;
+            *limit = Limit { value, is_given };
         }
-        true
+        is_known
     }
 
     fn get(&self, name: &'static str) -> f64 {
-        self.values.get(name).copied().unwrap_or(f64::INFINITY)
+        self.0.get(name).map_or(f64::INFINITY, |limit| limit.value)
     }
 
     fn is_given(&self, name: &str) -> bool {
-        self.given.contains(&name)
+        self.0.get(name).is_some_and(|limit| limit.is_given)
     }
-}
-
-/// The event for an alert, or for the end of the condition that caused an alert.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Alert {
-    pub(crate) event_type: &'static str,
-    pub(crate) context: String,
-    pub(crate) metadata: Map,
 }
 
 /// The type of the event that reports the end of a condition; such an event is not an alert itself.
@@ -135,7 +129,8 @@ pub(crate) enum Scope {
 }
 
 impl AlertState {
-    /// Checks a sample and returns the alerts that it causes. The argument `change` is the change
+    /// Checks a sample and returns the alerts that it causes, and the ends of conditions that
+    /// caused alerts. The argument `change` is the change
     /// of memory use since the last sample, in bytes, and `total` is the size of the memory, in
     /// bytes; without a size, nothing is checked.
     pub(crate) fn check(
@@ -145,7 +140,7 @@ impl AlertState {
         total: Option<i64>,
         thresholds: &Thresholds,
         scope: Scope,
-    ) -> Vec<Alert> {
+    ) -> Vec<Notice> {
         let Some(total) = total.filter(|total| *total > 0) else {
             return Vec::new();
         };
@@ -169,13 +164,13 @@ impl AlertState {
         alerts
     }
 
-    fn usage(&mut self, now: i64, usage: f64, thresholds: &Thresholds, alerts: &mut Vec<Alert>) {
+    fn usage(&mut self, now: i64, usage: f64, thresholds: &Thresholds, alerts: &mut Vec<Notice>) {
         let metadata = || single("usage_percent", Value::Float(usage));
         let critical = usage >= thresholds.get(CRITICAL);
         let warning = !critical && usage >= thresholds.get(WARNING);
         let above = critical || warning;
         if self.enters(Condition::CriticalUsage, critical, now) {
-            alerts.push(Alert {
+            alerts.push(Notice {
                 event_type: EventType::Critical.as_str(),
                 context: format!("CRITICAL: Memory usage at {usage:.1}%"),
                 metadata: metadata(),
@@ -184,7 +179,7 @@ impl AlertState {
         // Memory usage that falls from the critical range to the warning range does not cause a new
         // warning.
         if self.enters(Condition::Usage, above, now) && warning {
-            alerts.push(Alert {
+            alerts.push(Notice {
                 event_type: EventType::Warning.as_str(),
                 context: format!("WARNING: Memory usage at {usage:.1}%"),
                 metadata: metadata(),
@@ -206,7 +201,7 @@ impl AlertState {
         change: i64,
         new_peak: bool,
         thresholds: &Thresholds,
-        alerts: &mut Vec<Alert>,
+        alerts: &mut Vec<Notice>,
     ) {
         let large = change as f64 > thresholds.get(LEAK);
         let given = thresholds.is_given(LEAK);
@@ -214,7 +209,7 @@ impl AlertState {
         // new peak counts as a large allocation, unless the user set the limit.
         let holds = large && (given || (new_peak && self.has_settled()));
         if self.enters(Condition::LargeAllocation, holds, now) {
-            alerts.push(Alert {
+            alerts.push(Notice {
                 event_type: EventType::Warning.as_str(),
                 context: format!("Large allocation detected: {}", human(change)),
                 metadata: single("large_allocation", Value::Bool(true)),
@@ -230,7 +225,7 @@ impl AlertState {
         reading: &Reading,
         full: bool,
         thresholds: &Thresholds,
-        alerts: &mut Vec<Alert>,
+        alerts: &mut Vec<Notice>,
     ) {
         let Some(ratio) = fragmentation(reading) else {
             return;
@@ -243,7 +238,7 @@ impl AlertState {
         let holds = ratio > thresholds.get(FRAGMENTATION) && counts;
         let metadata = || single("fragmentation", Value::Float(ratio));
         if self.enters(Condition::Fragmentation, holds, reading.timestamp_ns) {
-            alerts.push(Alert {
+            alerts.push(Notice {
                 event_type: EventType::Warning.as_str(),
                 context: format!("High fragmentation: {:.1}%", ratio * 100.0),
                 metadata: metadata(),
@@ -312,10 +307,10 @@ impl AlertState {
     }
 }
 
-fn cleared(alert: &str, context: String, mut metadata: Map) -> Alert {
+fn cleared(alert: &str, context: String, mut metadata: Map) -> Notice {
     metadata.insert("alert", alert);
     metadata.insert(metadata_keys::SEVERITY, "info");
-    Alert {
+    Notice {
         event_type: CLEARED,
         context,
         metadata,

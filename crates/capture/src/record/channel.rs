@@ -11,8 +11,8 @@ use super::clock::now_ns;
 use super::event::TrackedEvent;
 use super::statistics::Tally;
 use super::wording::Wording;
-use crate::collect::health::{Health, Status, Transition};
-use crate::collect::{CollectError, Collector, CounterSource, Reading};
+use crate::collect::health::{Health, Status};
+use crate::collect::{CollectError, Collector, CounterSource, Notice, Reading};
 
 /// The result of taking one sample: the events to record, and what to add to the session's
 /// statistics.
@@ -75,16 +75,10 @@ impl Channel {
         self.wording
     }
 
-    pub(crate) fn source(&self) -> &CounterSource {
-        &self.source
-    }
-
-    pub(crate) fn health(&self) -> &Health {
-        &self.health
-    }
-
-    pub(crate) fn total(&self) -> Option<i64> {
-        self.total
+    /// The health of the collector, the total memory of its device, and the collector's source.
+    pub(crate) fn described(&self) -> (Health, Option<i64>, CounterSource) {
+        let source = CounterSource::clone(&self.source);
+        (self.health.clone(), self.total, source)
     }
 
     /// Takes a reading; `None` when the collector fails or when the delay after an earlier failure
@@ -119,12 +113,16 @@ impl Channel {
     }
 
     fn notices(&self, reading: &Reading) -> Vec<TrackedEvent> {
-        let notices = reading.notices.iter().map(|notice| {
-            let mut event = self.event_at(Some(reading), notice.event_type, &notice.context);
-            event.metadata = notice.metadata.clone();
-            event
-        });
-        notices.collect()
+        let notices = reading.notices.iter().cloned();
+        notices
+            .map(|notice| self.notice_event(notice, Some(reading)))
+            .collect()
+    }
+
+    fn notice_event(&self, notice: Notice, reading: Option<&Reading>) -> TrackedEvent {
+        let mut event = self.event_at(reading, notice.event_type, &notice.context);
+        event.metadata = notice.metadata;
+        event
     }
 
     /// Reads the collector, and returns the events to record: samples, changes of memory, alerts,
@@ -151,12 +149,8 @@ impl Channel {
             Err(error) => {
                 let transition = self.health.failed(&error, now);
                 self.share_health();
-                let event = transition.map(|transition| {
-                    let last = self.last.take();
-                    let event = self.transition_event(transition, last.as_ref());
-                    self.last = last;
-                    event
-                });
+                let event =
+                    transition.map(|found| self.transition_event(found, self.last.as_ref()));
                 Step {
                     events: event.into_iter().collect(),
                     ..Step::default()
@@ -182,14 +176,16 @@ impl Channel {
             step.events.extend(changes);
         }
         self.peak = self.peak.max(highest);
-        step.tally.samples = 1;
-        step.tally.checked_at_ns = Some(reading.timestamp_ns);
-        step.tally.peak = self.peak;
-        if change > 0 {
-            step.tally.grown(change);
-        } else if change < 0 {
-            step.tally.shrunk(-change);
-        }
+        step.tally = Tally {
+            peak: self.peak,
+            allocations: i64::from(change > 0),
+            deallocations: i64::from(change < 0),
+            allocated_bytes: change.max(0),
+            deallocated_bytes: (-change).max(0),
+            alerts: 0,
+            samples: 1,
+            checked_at_ns: Some(reading.timestamp_ns),
+        };
         if let Some(thresholds) = thresholds {
             let alerts = self.alert_events(&reading, change, thresholds);
             step.events.extend(alerts);
@@ -244,9 +240,8 @@ impl Channel {
             .alerts
             .check(reading, change, self.total, thresholds, scope);
         let events = alerts.into_iter().map(|alert| {
-            let mut event = self.event_at(Some(reading), alert.event_type, &alert.context);
+            let mut event = self.notice_event(alert, Some(reading));
             event.counters.allocator_change_bytes = Some(change);
-            event.metadata = alert.metadata;
             event
         });
         events.collect()
@@ -262,12 +257,11 @@ impl Channel {
         event
     }
 
-    fn transition_event(&self, transition: Transition, reading: Option<&Reading>) -> TrackedEvent {
-        let mut event = self.event_at(reading, transition.event_type, transition.context);
+    fn transition_event(&self, transition: Notice, reading: Option<&Reading>) -> TrackedEvent {
+        let mut event = self.notice_event(transition, reading);
         if self.health.status == Status::Unhealthy {
             event.timestamp_ns = now_ns();
         }
-        event.metadata = transition.metadata;
         event
     }
 

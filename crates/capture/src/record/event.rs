@@ -56,8 +56,7 @@ pub struct Origin {
 impl TrackedEvent {
     /// Whether the event is passed to alert listeners and counted as an alert.
     pub fn is_alert(&self) -> bool {
-        let mut types = ALERT_TYPES.iter();
-        types.any(|name| self.event_type == *name)
+        ALERT_TYPES.iter().any(|name| self.event_type == *name)
     }
 
     /// The metadata of the event, with the health of its collector unless the event leaves it out.

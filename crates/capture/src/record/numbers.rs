@@ -1,12 +1,12 @@
 //! Computes the statistics of a session, which the trackers of the Python package return.
 
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Text, Value, json};
 
 use super::channel::Channel;
 use super::clock::now_ns;
 use super::{Recorder, State};
-use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
+use crate::collect::{CounterSource, signed};
 
 impl Recorder {
     /// The counts and sums of the session (allocations, alerts, samples), under the names that the
@@ -26,15 +26,7 @@ impl Recorder {
     /// bundle.
     pub fn device_statistics(&self, last_bundle: Option<&Text>) -> Map {
         let current = self.current();
-        let health = self.with_channels(|channels| {
-            channels.first().map(|channel| {
-                (
-                    channel.health().clone(),
-                    channel.total(),
-                    channel.source().clone(),
-                )
-            })
-        });
+        let known = self.with_channels(|channels| channels.first().map(Channel::described));
         let state = self.state();
         // When the collector is busy, its health is taken from the last recorded event.
         let last = || {
@@ -42,7 +34,7 @@ impl Recorder {
             let health = Health::clone(&last.health);
             Some((health, last.known_total, CounterSource::clone(&last.source)))
         };
-        let (health, total, source) = health.flatten().or_else(last).map_or_else(
+        let (health, total, source) = known.flatten().or_else(last).map_or_else(
             || (Health::default(), None, None),
             |(health, total, source)| (health, total, Some(source)),
         );
@@ -94,7 +86,7 @@ impl Recorder {
         let tally = state.tally;
         let mut map = Map::new();
         map.insert("mode", "cpu");
-        map.insert("total_events", count(state.history.len()));
+        map.insert("total_events", signed(state.history.len()));
         map.insert("peak_memory", tally.peak);
         map.insert("current_memory_allocated", current);
         let duration = state.duration().unwrap_or_default();
@@ -119,18 +111,18 @@ impl State {
             .history
             .iter()
             .filter(|event| event.timestamp_ns >= hour_ago);
-        map.insert("total_events", count(self.history.len()));
-        map.insert("events_last_hour", count(recent.count()));
+        map.insert("total_events", signed(self.history.len()));
+        map.insert("events_last_hour", signed(recent.count()));
         self.window_counts(map);
     }
 
     fn window_counts(&self, map: &mut Map) {
         map.insert(
             "history_window_limit_events",
-            count(self.history.capacity()),
+            signed(self.history.capacity()),
         );
-        map.insert("history_retained_events", count(self.history.len()));
-        map.insert("history_dropped_events", whole(self.history.dropped()));
+        map.insert("history_retained_events", signed(self.history.len()));
+        map.insert("history_dropped_events", signed(self.history.dropped()));
     }
 
     fn session_keys(&self, map: &mut Map) {
@@ -149,16 +141,6 @@ impl State {
             Some(sink) => sink.diagnostics(),
             None => self.diagnostics,
         };
-        for (name, value) in diagnostics.named() {
-            map.insert(name, whole(value));
-        }
+        map.extend(json::map_of(&diagnostics));
     }
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn whole(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

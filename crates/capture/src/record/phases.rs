@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use stormlog_format::{EventType, Map, Text, Value, strip};
+use stormlog_format::{EventType, Map, Text, Value};
+
+use crate::collect::signed;
 
 /// Why a phase of the program could not begin or end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,10 +92,7 @@ impl PhaseStacks {
         name: &Text,
         thread: &PhaseThread,
     ) -> Result<Boundary, PhaseError> {
-        let name = match name.as_str() {
-            Some(plain) => strip(plain).into(),
-            None => name.stripped(),
-        };
+        let name = name.stripped();
         if name.is_blank() {
             return Err(PhaseError::BlankName);
         }
@@ -165,10 +164,7 @@ fn boundary(active: &Active, side: Side, thread_id: i64, sequence: i64) -> Bound
     scope.insert("name", active.name.clone());
     let path = active.path.iter().cloned().map(Value::Text).collect();
     scope.insert("path", Value::List(path));
-    scope.insert(
-        "depth",
-        i64::try_from(active.path.len()).unwrap_or(i64::MAX),
-    );
+    scope.insert("depth", signed(active.path.len()));
     scope.insert("scope_id", active.scope_id.clone());
     scope.insert("parent_scope_id", active.parent.clone());
     scope.insert("thread_id", thread_id);

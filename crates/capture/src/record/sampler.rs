@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::mutex::lock;
 use crate::thread;
 
 /// Whether the sampling thread continues after a sample.
@@ -58,7 +59,8 @@ impl Sampler {
                     break;
                 }
             }
-            thread_shared.finish();
+            lock(&thread_shared.signals).finished = true;
+            thread_shared.changed.notify_all();
         })?;
         Ok(Self { shared, interval })
     }
@@ -66,49 +68,24 @@ impl Sampler {
     /// Stops the sampler; the caller waits at most the interval plus a short grace time for a
     /// sample that hangs in a driver or waits for the interpreter.
     pub(crate) fn stop(self) {
-        let mut signals = self.shared.lock();
+        let mut signals = lock(&self.shared.signals);
         signals.stop = true;
-        self.shared.changed.notify_all();
-        let deadline = Instant::now() + self.interval + GRACE;
-        while !signals.finished {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            signals = self
-                .shared
-                .changed
-                .wait_timeout(signals, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        let changed = &self.shared.changed;
+        changed.notify_all();
+        let patience = self.interval + GRACE;
+        let _ = changed.wait_timeout_while(signals, patience, |signals| !signals.finished);
     }
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Signals> {
-        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until the given time or until the sampler is stopped; returns whether it was stopped.
     fn wait_until(&self, time: Instant) -> bool {
-        let mut signals = self.lock();
-        loop {
-            let left = time.saturating_duration_since(Instant::now());
-            if signals.stop || left.is_zero() {
-                return signals.stop;
-            }
-            signals = self
-                .changed
-                .wait_timeout(signals, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-    }
-
-    fn finish(&self) {
-        self.lock().finished = true;
-        self.changed.notify_all();
+        let left = time.saturating_duration_since(Instant::now());
+        let waits = |signals: &mut Signals| !signals.stop;
+        let waited = self
+            .changed
+            .wait_timeout_while(lock(&self.signals), left, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0.stop
     }
 }
 

@@ -18,16 +18,6 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn grown(&mut self, bytes: i64) {
-        self.allocations += 1;
-        self.allocated_bytes = self.allocated_bytes.saturating_add(bytes);
-    }
-
-    pub(crate) fn shrunk(&mut self, bytes: i64) {
-        self.deallocations += 1;
-        self.deallocated_bytes = self.deallocated_bytes.saturating_add(bytes);
-    }
-
     /// Adds the counts and sums of one sample to those of the session.
     pub(crate) fn add(&mut self, step: &Tally) {
         self.peak = self.peak.max(step.peak);

@@ -11,6 +11,9 @@ use super::event::TrackedEvent;
 /// little.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// A warning calls for a cleanup when at least this percentage of the memory is in use.
+const HIGH_USAGE_PERCENT: f64 = 90.0;
+
 /// How thoroughly the program should free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
@@ -31,20 +34,9 @@ impl Cleanup {
 }
 
 /// Decides for each alert whether the program should free memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Watchdog {
-    /// A warning calls for a cleanup when at least this percentage of the memory is in use.
-    usage_percent: f64,
     last: Option<Instant>,
-}
-
-impl Default for Watchdog {
-    fn default() -> Self {
-        Self {
-            usage_percent: 90.0,
-            last: None,
-        }
-    }
 }
 
 impl Watchdog {
@@ -57,7 +49,7 @@ impl Watchdog {
         };
         let cleanup = if alert.event_type == *EventType::Critical.as_str() {
             Cleanup::Aggressive
-        } else if alert.event_type == *EventType::Warning.as_str() && usage >= self.usage_percent {
+        } else if alert.event_type == *EventType::Warning.as_str() && usage >= HIGH_USAGE_PERCENT {
             Cleanup::Standard
         } else {
             return None;

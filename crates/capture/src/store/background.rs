@@ -5,8 +5,8 @@ mod thread;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
@@ -16,6 +16,7 @@ use super::diagnostics::Diagnostics;
 use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::writer::Writer;
 use crate::memory::is_short;
+use crate::mutex::lock;
 
 /// How many events may wait for the writing thread by default. At about half a kilobyte for each
 /// event, a full queue takes some four megabytes.
@@ -129,7 +130,7 @@ impl BackgroundSink {
         let write = move || write_in_background(&thread_shared, config, session);
         if let Err(error) = crate::thread::start("stormlog-store", write) {
             let problem = format!("cannot start a thread to write events: {error}");
-            let mut state = shared.lock();
+            let mut state = lock(&shared.state);
             state.notices.push(problem.clone());
             state.problem = Some(problem);
             state.is_finished = true;
@@ -147,7 +148,7 @@ impl BackgroundSink {
         if self.is_foreign() {
             return false;
         }
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         if state.is_finished || state.finish.is_some() {
             return false;
         }
@@ -175,7 +176,7 @@ impl BackgroundSink {
                 is_finished: true,
             };
         }
-        self.shared.lock().status()
+        lock(&self.shared.state).status()
     }
 
     /// The current summary of the session; its status is `incomplete` as soon as events are
@@ -184,7 +185,7 @@ impl BackgroundSink {
         if self.is_foreign() {
             return None;
         }
-        let state = self.shared.lock();
+        let state = lock(&self.shared.state);
         let mut session = state.session.clone();
         if !state.is_finished {
             session.status = state.status().session_status;
@@ -198,7 +199,7 @@ impl BackgroundSink {
         if self.is_foreign() {
             return Diagnostics::default();
         }
-        self.shared.lock().diagnostics
+        lock(&self.shared.state).diagnostics
     }
 
     /// Removes and returns the log messages of the sink that were not fetched yet. Each problem is
@@ -207,7 +208,7 @@ impl BackgroundSink {
         if self.is_foreign() {
             return Vec::new();
         }
-        std::mem::take(&mut self.shared.lock().notices)
+        std::mem::take(&mut lock(&self.shared.state).notices)
     }
 
     /// Waits until all events recorded so far are on disk; returns false when that took longer than
@@ -216,14 +217,14 @@ impl BackgroundSink {
         if self.is_foreign() {
             return false;
         }
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.flushes_wanted += 1;
         let wanted = state.flushes_wanted;
         self.shared.wake.notify_one();
         self.shared.wait_for(state, patience, |state| {
             state.flushes_done >= wanted || state.is_finished
         });
-        let state = self.shared.lock();
+        let state = lock(&self.shared.state);
         state.flushes_done >= wanted && state.problem.is_none()
     }
 
@@ -231,7 +232,7 @@ impl BackgroundSink {
     /// status `Completed` becomes `Incomplete` when events are missing. Returns the final state.
     pub fn finish(&self, status: SessionStatus, patience: Duration) -> SinkStatus {
         if !self.is_foreign() {
-            let mut state = self.shared.lock();
+            let mut state = lock(&self.shared.state);
             state.finish.get_or_insert(status);
             self.shared.wake.notify_one();
             self.shared
@@ -257,7 +258,7 @@ impl Drop for BackgroundSink {
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.finish.get_or_insert(SessionStatus::Interrupted);
         self.shared.wake.notify_one();
     }
@@ -266,27 +267,12 @@ impl Drop for BackgroundSink {
 impl Shared {
     fn wait_for(
         &self,
-        mut state: MutexGuard<'_, State>,
+        state: MutexGuard<'_, State>,
         patience: Duration,
         is_done: impl Fn(&State) -> bool,
     ) {
-        let end = Instant::now() + patience;
-        while !is_done(&state) {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            let waited = self.done.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        let waits = |state: &mut State| !is_done(state);
+        let _ = self.done.wait_timeout_while(state, patience, waits);
     }
 }
 
@@ -298,7 +284,7 @@ impl Holder for Shared {
     }
 
     fn hand_over(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.is_finished {
             return;
         }

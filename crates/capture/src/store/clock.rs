@@ -4,6 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use stormlog_format::{SessionStatus, SessionSummary, Text, new_session_id};
 
+use crate::collect::signed;
+
 /// The `source` of a session that a sink begins by itself, because no caller gave it a summary of
 /// the session.
 const SINK_SOURCE: &str = "stormlog.telemetry_sink";
@@ -11,9 +13,7 @@ const SINK_SOURCE: &str = "stormlog.telemetry_sink";
 /// The time of the wall clock, in nanoseconds since 1970.
 pub fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-    })
+    since.map_or(0, |since| signed(since.as_nanos()))
 }
 
 /// The name of this machine.

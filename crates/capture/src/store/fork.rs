@@ -37,27 +37,18 @@ pub(crate) fn process_id() -> u32 {
     }
 }
 
-/// Declares that [`before_fork`] and then [`after_fork_in_parent`] or [`forget_after_fork`] are
-/// called around every fork. Until this function is called, the pid is read from the system for
-/// every recorded event, because a child that was forked without these calls must not use the sinks
-/// of its parent. Such a child also keeps the locks of the parent's directories until it ends or
-/// executes another program.
+/// Declares that [`before_fork`](super::before_fork) and then
+/// [`after_fork_in_parent`](super::after_fork_in_parent) or [`forget_after_fork`] are called around
+/// every fork. Until this function is called, the pid is read from the system for every recorded
+/// event, because a child that was forked without these calls must not use the sinks of its parent.
+/// Such a child also keeps the locks of the parent's directories until it ends or executes another
+/// program.
 pub fn every_fork_is_announced() {
     PROCESS_ID.store(std::process::id(), Ordering::Relaxed);
 }
 
 /// The objects of this process that own files of a sink. A forked child releases them.
 static HOLDERS: Mutex<Vec<Weak<dyn Holder>>> = Mutex::new(Vec::new());
-
-/// Prepares for a fork; must be called by the thread that is about to fork.
-pub fn before_fork() {
-    lock::before_fork();
-}
-
-/// Ends the preparation for a fork; must be called in the parent by the thread that forked.
-pub fn after_fork_in_parent() {
-    lock::after_fork_in_parent();
-}
 
 /// Releases the child's copies of the parent's sinks: buffers are dropped, files and locks are
 /// closed, nothing is written. A forked child must call this function before anything else.

@@ -11,7 +11,6 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use super::fork::Holder;
 use super::owner::OwnerFile;
 use crate::kept_file::KeptFile;
+use crate::mutex::lock;
 
 /// The directories of sinks that this process has locked. A directory is identified by its device
 /// and inode.
@@ -58,18 +58,13 @@ struct DirectoryLock {
     owner_file: Option<OwnerFile>,
 }
 
-impl DirectoryLock {
-    fn holder(&self) -> MutexGuard<'_, Option<Weak<dyn Holder>>> {
-        let holder = self.holder.lock();
-        holder.unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
         // The last claim on the directory is gone, so removing the entry from the list closes the
         // descriptor and ends the lock.
-        held_by_this_process().retain(|held| held.lock.strong_count() > 0);
+        if let Some(mut held) = held_by_this_process() {
+            held.retain(|held| held.lock.strong_count() > 0);
+        }
     }
 }
 
@@ -79,15 +74,16 @@ thread_local! {
         const { RefCell::new(None) };
 }
 
-/// Prevents all threads from opening or closing a directory lock until the fork is over.
-pub(super) fn before_fork() {
-    if let Guard::Shared(held) = held_by_this_process() {
+/// Prepares for a fork: until it is over, no thread can open or close a directory lock. Must be
+/// called by the thread that is about to fork.
+pub fn before_fork() {
+    if let Some(held) = held_by_this_process() {
         DURING_FORK.with_borrow_mut(|during| *during = Some(held));
     }
 }
 
-/// Unlocks the list of locked directories in the parent after the fork.
-pub(super) fn after_fork_in_parent() {
+/// Ends the preparation for a fork; must be called in the parent by the thread that forked.
+pub fn after_fork_in_parent() {
     DURING_FORK.with_borrow_mut(|during| *during = None);
 }
 
@@ -126,14 +122,16 @@ impl Claim {
     /// Sets the object that ends the session when a later sink of this process claims the
     /// directory.
     pub(crate) fn set_holder(&self, holder: Weak<dyn Holder>) {
-        *self.lock.holder() = Some(holder);
+        *lock(&self.lock.holder) = Some(holder);
     }
 
     /// Locks the directory again if the program closed the directory's descriptor, because closing
     /// it ended the lock. Usually the lock of the directory is still held, and nothing is done.
     /// Locking the directory again fails when another process has locked it meanwhile.
     pub(crate) fn keep_lock(&self, path: &Path) -> io::Result<Lock> {
-        let mut list = held_by_this_process();
+        let Some(mut list) = held_by_this_process() else {
+            return Ok(Lock::Kept);
+        };
         let is_ours = |held: &&mut Held| held.lock.as_ptr() == Arc::as_ptr(&self.lock);
         let Some(held) = list.iter_mut().find(is_ours) else {
             return Ok(Lock::Kept);
@@ -196,8 +194,7 @@ impl SegmentsLock {
     /// Locks the mutex. The call waits while another sink of this process replaces segments of the
     /// directory.
     pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
-        let segments = self.0.segments.lock();
-        segments.unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.0.segments)
     }
 }
 
@@ -249,14 +246,11 @@ fn end_earlier_sink(directory: &Path) {
     let Ok(metadata) = std::fs::metadata(directory) else {
         return;
     };
-    let (device, inode) = (metadata.dev(), metadata.ino());
-    let pid = std::process::id();
-    let holder = held_by_this_process()
-        .iter()
-        .find(|held| held.pid == pid && (held.device, held.inode) == (device, inode))
-        .and_then(|held| held.lock.upgrade())
-        .and_then(|lock| lock.holder().as_ref()?.upgrade());
-    if let Some(holder) = holder {
+    let holder = || {
+        let held = lock_held_in(&held_by_this_process()?, (metadata.dev(), metadata.ino()))?;
+        lock(&held.holder).as_ref()?.upgrade()
+    };
+    if let Some(holder) = holder() {
         holder.hand_over();
     }
 }
@@ -286,47 +280,31 @@ fn sibling(root: &Path, attempt: u32) -> PathBuf {
     root.with_file_name(name)
 }
 
-/// The list of directories that this process has locked. In a forked child, the mutex of the list
-/// may stay locked for ever, by a thread that only the parent has; the child then works with an
-/// empty list.
-fn held_by_this_process() -> Guard {
+/// The list of directories that this process has locked; `None` when its mutex stays locked. In a
+/// forked child, a thread that only the parent has may hold the mutex for ever; the child then does
+/// without the list.
+fn held_by_this_process() -> Option<MutexGuard<'static, Vec<Held>>> {
     for _ in 0..PATIENCE {
         match HELD.try_lock() {
-            Ok(held) => return Guard::Shared(held),
-            Err(TryLockError::Poisoned(held)) => return Guard::Shared(held.into_inner()),
+            Ok(held) => return Some(held),
+            Err(TryLockError::Poisoned(held)) => return Some(held.into_inner()),
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
         }
     }
-    Guard::Own(Vec::new())
+    None
+}
+
+/// The lock that this process holds on the directory with this device and inode.
+fn lock_held_in(list: &[Held], device_and_inode: (u64, u64)) -> Option<Arc<DirectoryLock>> {
+    let pid = std::process::id();
+    list.iter()
+        .find(|held| held.pid == pid && (held.device, held.inode) == device_and_inode)?
+        .lock
+        .upgrade()
 }
 
 /// How many milliseconds to wait for another thread that uses the list of held directories.
 const PATIENCE: u32 = 500;
-
-enum Guard {
-    Shared(MutexGuard<'static, Vec<Held>>),
-    Own(Vec<Held>),
-}
-
-impl Deref for Guard {
-    type Target = Vec<Held>;
-
-    fn deref(&self) -> &Vec<Held> {
-        match self {
-            Self::Shared(held) => held,
-            Self::Own(held) => held,
-        }
-    }
-}
-
-impl DerefMut for Guard {
-    fn deref_mut(&mut self) -> &mut Vec<Held> {
-        match self {
-            Self::Shared(held) => held,
-            Self::Own(held) => held,
-        }
-    }
-}
 
 fn open_directory(directory: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -340,11 +318,12 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
     let opened = KeptFile::new(open_directory(directory)?)?;
     let (device, inode) = opened.device_and_inode();
     let pid = std::process::id();
-    held.retain(|held| held.pid == pid && held.lock.strong_count() > 0);
+    if let Some(held) = &mut held {
+        held.retain(|held| held.pid == pid && held.lock.strong_count() > 0);
+    }
     let ours = held
-        .iter()
-        .find(|held| (held.device, held.inode) == (device, inode))
-        .and_then(|held| held.lock.upgrade());
+        .as_ref()
+        .and_then(|held| lock_held_in(held, (device, inode)));
     if let Some(lock) = ours {
         if own_sink == OwnSink::Respect {
             return Ok(None);
@@ -367,9 +346,9 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
             created => created.ok().flatten(),
         },
     };
-    let (listed, unlisted) = match &held {
-        Guard::Shared(_) => (Some(opened), None),
-        Guard::Own(_) => (None, Some(opened)),
+    let (listed, unlisted) = match held {
+        Some(held) => (Some((held, opened)), None),
+        None => (None, Some(opened)),
     };
     let lock = Arc::new(DirectoryLock {
         owner: AtomicU64::new(1),
@@ -378,13 +357,15 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         _unlisted: unlisted,
         owner_file,
     });
-    held.extend(listed.map(|directory| Held {
-        device,
-        inode,
-        pid,
-        directory,
-        lock: Arc::downgrade(&lock),
-    }));
+    if let Some((mut held, directory)) = listed {
+        held.push(Held {
+            device,
+            inode,
+            pid,
+            directory,
+            lock: Arc::downgrade(&lock),
+        });
+    }
     Ok(Some(Claim {
         lock,
         number: 1,

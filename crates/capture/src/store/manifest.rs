@@ -5,13 +5,9 @@ use std::io;
 use std::path::Path;
 
 use stormlog_format::json::{self, Layout, Writer};
-use stormlog_format::{Manifest, SinkNames, file_names};
+use stormlog_format::{Manifest, SinkNames};
 
 use crate::files::{Durability, read_regular, replace_file};
-
-/// The file name of the manifest, which lists the sessions and segments of a sink. A host sink,
-/// which records host memory, uses another name.
-pub const MANIFEST_FILENAME: &str = file_names::MANIFEST;
 
 /// The largest manifest that is read, in bytes; Stormlog does not write longer manifests.
 const MOST_BYTES: u64 = 64 << 20;

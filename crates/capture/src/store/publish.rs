@@ -1,7 +1,6 @@
 //! Renames the files of a host sink to the names of an ordinary sink. Stormlog 0.3.9 can then open
 //! a run in which only host memory was recorded.
 
-use std::io;
 use std::path::Path;
 
 use stormlog_format::{Manifest, SinkNames, Text};
@@ -10,7 +9,7 @@ use super::error::SinkError;
 use super::lock;
 use super::manifest;
 use super::recover::{segment_names, settle};
-use crate::files::Durability;
+use crate::files::{Durability, remove_if_exists};
 
 const FROM: SinkNames = SinkNames::Host;
 const TO: SinkNames = SinkNames::Ordinary;
@@ -79,12 +78,7 @@ fn settle_rewrite(directory: &Path) -> Result<(), SinkError> {
     }
     for name in settle(directory, &mut manifest) {
         let path = directory.join(&*name.to_str_lossy());
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(SinkError::io("remove", &path)(error));
-            }
-            _ => {}
-        }
+        remove_if_exists(&path).map_err(SinkError::io("remove", &path))?;
     }
     let path = directory.join(FROM.manifest());
     manifest::replace(directory, FROM, &manifest, Durability::Disk)

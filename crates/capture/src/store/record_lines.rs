@@ -103,6 +103,7 @@ pub trait Objects<'o>: Keeps {
 
 /// Converts records to lines of JSON, one after another; each line is made by changing the line of
 /// the previous record.
+#[derive(Default)]
 pub struct Lines<S: Keeps> {
     /// The JSON text of the last record, in ASCII.
     line: Vec<u8>,
@@ -118,19 +119,6 @@ pub struct Lines<S: Keeps> {
     /// `None` when the next record must be examined as a whole.
     numbers: Option<Numbers>,
     observation: Option<Observation>,
-}
-
-impl<S: Keeps + Default> Default for Lines<S> {
-    fn default() -> Self {
-        Self {
-            line: Vec::new(),
-            shape: Shape::default(),
-            piece: S::default(),
-            fields: None,
-            numbers: None,
-            observation: None,
-        }
-    }
 }
 
 /// What the line of a record shows about the record's session.
@@ -301,6 +289,7 @@ impl<S: Keeps + Default> Lines<S> {
 }
 
 /// The keys of an object and the text that was last written for each key.
+#[derive(Default)]
 struct Shape<M> {
     /// The keys of the object, in the order in which the line contains them.
     keys: Vec<Key<M>>,
@@ -309,17 +298,6 @@ struct Shape<M> {
     /// Whether all that a rollup needs from the object is the same as in the previous object, as
     /// `has_same_content` determines it.
     keeps_content: bool,
-}
-
-impl<M: Default> Default for Shape<M> {
-    fn default() -> Self {
-        Self {
-            keys: Vec::new(),
-            memory: M::default(),
-            content: MetadataContent::default(),
-            keeps_content: false,
-        }
-    }
 }
 
 /// Whether an object has the same keys as the previous object.

@@ -14,6 +14,7 @@ use super::manifest;
 use super::segment::{Lines, is_plain_name};
 use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
+use crate::collect::signed;
 use crate::files::{is_regular, is_temporary_of, open_regular};
 
 /// The state with which a new sink begins: what earlier sinks left in the directory, after the
@@ -202,10 +203,6 @@ fn count_what_was_written_early(directory: &Path, segment: &mut Segment) -> io::
         segment.size_bytes = segment.size_bytes.saturating_add(signed(lines.whole_bytes));
     }
     Ok(())
-}
-
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Makes the manifest entry for a segment that no manifest lists. The entry has no session id;

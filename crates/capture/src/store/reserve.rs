@@ -11,21 +11,11 @@ use crate::kept_file::KeptFile;
 /// The number of reserved bytes, enough for a manifest of some hundred sessions and segments.
 const BYTES: u64 = 64 << 10;
 
-/// Disk space that is reserved for the last manifest of a session. Dropping the `Reserve` frees the
-/// space, so that the manifest can be written.
-#[derive(Debug)]
-pub(crate) struct Reserve {
-    /// The open file that keeps the reserved disk space; it is never read.
-    _file: KeptFile,
-}
-
-impl Reserve {
-    /// Reserves disk space in a directory; `None` where the file system cannot reserve space.
-    pub(crate) fn take(directory: &Path) -> Option<Self> {
-        let file = tempfile::tempfile_in(directory).ok()?;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES).ok()?;
-        Some(Self {
-            _file: KeptFile::new(file).ok()?,
-        })
-    }
+/// Reserves disk space in a directory for the last manifest of a session; `None` where the file
+/// system cannot reserve space. Dropping the file frees the space, so that the manifest can be
+/// written.
+pub(crate) fn reserve(directory: &Path) -> Option<KeptFile> {
+    let file = tempfile::tempfile_in(directory).ok()?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES).ok()?;
+    KeptFile::new(file).ok()
 }

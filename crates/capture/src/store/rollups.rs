@@ -13,13 +13,12 @@ use stormlog_format::rollup::{
     SessionRollupBuilder, events_of_lines, observe_lines,
 };
 use stormlog_format::{
-    Event, EventType, Manifest, Segment, SessionStatus, SessionSummary, Text, json,
+    Event, EventType, Manifest, Segment, SessionStatus, SessionSummary, Text, file_names, json,
     stable_legacy_session_id,
 };
 
 use super::clock::now_ns;
 use super::diagnostics::Diagnostics;
-use super::manifest::MANIFEST_FILENAME;
 use super::segment::is_plain_name;
 use crate::files::{Durability, is_regular, read_regular, replace_file};
 
@@ -144,7 +143,7 @@ impl Rollups {
         let count = |count: u64| i64::try_from(count).ok();
         let file = RollupFile {
             generated_at_ns: now_ns(),
-            source_manifest: Some(MANIFEST_FILENAME.into()),
+            source_manifest: Some(file_names::MANIFEST.into()),
             source_manifest_schema_version: Some(manifest.schema_version),
             window_duration_ns: self.window_ns,
             coverage: Coverage::of(

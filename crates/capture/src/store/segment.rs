@@ -26,13 +26,6 @@ pub(crate) struct SegmentWriter {
     size_bytes: u64,
 }
 
-/// How many events and bytes a segment had when it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) event_count: u64,
-    pub(crate) size_bytes: u64,
-}
-
 impl SegmentWriter {
     /// Creates a segment file; fails when a file or a link with the same name exists.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
@@ -44,24 +37,20 @@ impl SegmentWriter {
         })
     }
 
-    /// Opens a segment file; text after its last newline is the torn line of a killed writer and is
-    /// cut off.
-    pub(crate) fn open(path: PathBuf) -> io::Result<(Self, Found)> {
+    /// Opens a segment file and counts its events; text after its last newline is the torn line of a
+    /// killed writer and is cut off.
+    pub(crate) fn open(path: PathBuf) -> io::Result<(Self, u64)> {
         let file = open_to_append(&path)?;
         let lines = Lines::of(&file)?;
         if lines.torn_bytes > 0 {
             file.set_len(lines.whole_bytes)?;
         }
-        let found = Found {
-            event_count: lines.event_count,
-            size_bytes: lines.whole_bytes,
-        };
         let writer = Self {
             path,
             file: Arc::new(KeptFile::new(file)?),
-            size_bytes: found.size_bytes,
+            size_bytes: lines.whole_bytes,
         };
-        Ok((writer, found))
+        Ok((writer, lines.event_count))
     }
 
     /// Appends complete lines to the segment: all of them or, when writing fails, none.
@@ -161,8 +150,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("segment-000001.jsonl");
         std::fs::write(&path, "{\"n\": 1}\n\n{\"n\": 2}\n{\"n\"").unwrap();
-        let (mut writer, found) = SegmentWriter::open(path.clone()).unwrap();
-        assert_eq!((found.event_count, found.size_bytes), (2, 19));
+        let (mut writer, event_count) = SegmentWriter::open(path.clone()).unwrap();
+        assert_eq!((event_count, writer.size_bytes()), (2, 19));
         writer.append(b"{\"n\": 3}\n").unwrap();
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),

@@ -5,7 +5,7 @@
 //! of its own.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
@@ -17,6 +17,7 @@ use super::error::SinkError;
 use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::thinning::thinner::Thinner;
 use super::writer::{Flush, Writer};
+use crate::mutex::lock;
 use crate::thread;
 
 /// Stores events in a directory: in segments, which are files with one event per line, and a
@@ -55,20 +56,6 @@ struct State {
 /// The least time that the flushing thread sleeps between two flushes, even when the next flush is
 /// due.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
-
-impl State {
-    fn end_sync(&mut self) {
-        if let Some(writer) = &mut self.writer {
-            writer.end_sync();
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Holder for Shared {
     fn abandon(&self) {
@@ -244,7 +231,7 @@ impl Sink {
 
     /// Calls a function with the writer of the sink, if this process has one.
     fn look<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> Option<R> {
-        let mut state = self.existing_life()?.shared.lock();
+        let mut state = lock(&self.existing_life()?.shared.state);
         state.writer.as_mut().map(work)
     }
 
@@ -254,7 +241,7 @@ impl Sink {
         work: impl FnOnce(&mut Writer) -> Result<R, SinkError>,
     ) -> Result<R, SinkError> {
         let shared = &self.life().shared;
-        let mut state = shared.lock();
+        let mut state = lock(&shared.state);
         if state.writer.is_none() {
             let mut writer = Writer::open(self.config.clone())?;
             writer.set_holder(Arc::downgrade(shared) as Weak<dyn Holder>);
@@ -288,7 +275,7 @@ impl Drop for Sink {
             }
             return;
         };
-        let mut state = life.shared.lock();
+        let mut state = lock(&life.shared.state);
         state.stop = true;
         life.shared.wake.notify_one();
         if let Some(mut writer) = state.writer.take() {
@@ -310,31 +297,31 @@ fn start_thread(shared: &Arc<Shared>) -> bool {
 
 fn flush_in_background(shared: &Shared) {
     let mut thinner = Thinner::default();
-    let mut state = shared.lock();
+    let mut state = lock(&shared.state);
     while let Some(writer) = state.writer.as_mut().filter(|writer| !writer.is_at_rest()) {
         // The writer keeps the error of a failed flush and knows when to try the flush again.
         let unsynced = writer.tick().unwrap_or_default();
         let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
-        if writer.thins() {
-            drop(state);
-            unsynced.sync();
-            let pause = thinner.work(&mut |work| {
-                if let Some(writer) = &mut shared.lock().writer {
-                    work(writer);
-                }
-            });
-            sleep = pause.map_or(sleep, |pause| sleep.min(pause));
-            state = shared.lock();
-            state.end_sync();
-        } else if unsynced.is_empty() {
+        let thins = writer.thins();
+        if !thins && unsynced.is_empty() {
             // If the next flush is due soon, the flushing thread wakes up by itself and needs no
             // signal.
             state.is_asleep = !writer.is_behind();
         } else {
             drop(state);
             unsynced.sync();
-            state = shared.lock();
-            state.end_sync();
+            if thins {
+                let pause = thinner.work(&mut |work| {
+                    if let Some(writer) = &mut lock(&shared.state).writer {
+                        work(writer);
+                    }
+                });
+                sleep = pause.map_or(sleep, |pause| sleep.min(pause));
+            }
+            state = lock(&shared.state);
+            if let Some(writer) = &mut state.writer {
+                writer.end_sync();
+            }
         }
         if state.stop {
             break;

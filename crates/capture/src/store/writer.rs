@@ -30,10 +30,12 @@ use super::fork::Holder;
 use super::lock::{self, Claim, Claimed, Lock};
 use super::recorder_mark::{mark_recorder, remove_recorder_mark};
 use super::recover::{recover, upsert};
-use super::reserve::Reserve;
+use super::reserve::reserve;
 use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
+use crate::collect::signed;
 use crate::files::Durability;
+use crate::kept_file::KeptFile;
 use crate::redact::LineFilter;
 
 /// The largest number of bytes that are buffered while the disk accepts no writes, enough for about
@@ -93,7 +95,7 @@ pub(crate) struct Writer {
     notices: Vec<String>,
     /// Disk space that is reserved during a session, so that the last manifest can be written on a
     /// full disk.
-    reserve: Option<Reserve>,
+    reserve: Option<KeptFile>,
     /// The object that ends the session when another sink of this process takes the directory over.
     holder: Option<Weak<dyn Holder>>,
     /// Whether the program closed the sink's file descriptors. The writer reports closed
@@ -178,10 +180,10 @@ impl Writer {
         };
         writer.notices.extend(writer.notice_of_redirection());
         if writer.config.write_rollups && writer.config.names == SinkNames::Ordinary {
-            let window_ns = i64::try_from(writer.config.rollup_window.as_nanos());
+            let window_ns = signed(writer.config.rollup_window.as_nanos());
             writer.rollups = Some(Rollups::open(
                 &writer.directory,
-                window_ns.unwrap_or(i64::MAX),
+                window_ns,
                 &writer.manifest(),
             ));
         }
@@ -256,16 +258,14 @@ impl Writer {
             return Err(error);
         }
         self.active = Some(active);
-        self.reserve = Reserve::take(&self.directory);
+        self.reserve = reserve(&self.directory);
         Ok(session)
     }
 
     /// The session that is recorded at the moment; `None` when there is none.
     pub(crate) fn current_session(&self) -> Option<&SessionSummary> {
-        let active = self.active.as_ref()?;
-        self.sessions
-            .iter()
-            .find(|session| session.session_id == *active)
+        let mut sessions = self.sessions.iter();
+        sessions.find(|session| Some(&session.session_id) == self.active.as_ref())
     }
 
     /// Checks that the session of a record is the active session; begins the record's session when
@@ -405,14 +405,14 @@ impl Writer {
         } else {
             self.write_buffer(flush)
         };
-        self.note(&result);
-        result
+        self.noted(result)
     }
 
     /// The error of an earlier sync in the background, as the result of a forced flush or a close.
     fn lost(&self, unreported: Option<io::Error>) -> Result<(), SinkError> {
-        let error = unreported.map(SinkError::io("write to", &self.directory));
-        error.map_or(Ok(()), Err)
+        unreported
+            .map_or(Ok(()), Err)
+            .map_err(SinkError::io("write to", &self.directory))
     }
 
     /// Writes the buffered lines, waits until all segments are on disk, and updates the manifest.
@@ -443,8 +443,7 @@ impl Writer {
         } else {
             Flush::IfDue
         });
-        self.note(&result);
-        result
+        self.noted(result)
     }
 
     fn write_buffer(&mut self, flush: Flush) -> Result<(), SinkError> {
@@ -557,7 +556,7 @@ impl Writer {
                 self.note_closed();
                 // The program has probably closed the descriptor of the reserved disk space
                 // together with that of the directory lock.
-                self.reserve = Reserve::take(&self.directory);
+                self.reserve = reserve(&self.directory);
             }
             // The sink's directory was removed, or another process has locked it.
             Err(_) => {
@@ -586,13 +585,11 @@ impl Writer {
         }
         if self.unflushed_events() > 0 && (self.is_due() || self.failure.is_some()) {
             let result = self.write_buffer(Flush::IfDue);
-            self.note(&result);
-            result?;
+            self.noted(result)?;
         } else if self.manifest.stale || self.failure.is_some() {
             // If only a sync has failed, the manifest shows whether the disk accepts writes again.
             let result = self.write_manifest(Durability::System);
-            self.note(&result);
-            result?;
+            self.noted(result)?;
         }
         Ok(self.unsynced.take_due())
     }
@@ -654,8 +651,7 @@ impl Writer {
         let result = self
             .end_session(status)
             .and_then(|()| self.lost(unreported));
-        self.note(&result);
-        result
+        self.noted(result)
     }
 
     /// Writes buffered lines and closes the segment; the session continues in a new segment.
@@ -754,20 +750,21 @@ impl Writer {
         })
     }
 
-    /// Stores the failure of a write and the time of the next attempt, or clears the last failure.
-    fn note(&mut self, result: &Result<(), SinkError>) {
-        let Err(error) = result else {
-            self.failure = None;
-            return;
-        };
-        let back_off = self.failure.as_ref().map_or(FIRST_BACK_OFF, |failure| {
-            (failure.back_off * 2).min(LONGEST_BACK_OFF)
+    /// Stores the failure of a write and the time of the next attempt, or clears the last failure;
+    /// returns the result of the write.
+    fn noted(&mut self, result: Result<(), SinkError>) -> Result<(), SinkError> {
+        let last = self.failure.take();
+        self.failure = result.as_ref().err().map(|error| {
+            let back_off = last.map_or(FIRST_BACK_OFF, |last| {
+                (last.back_off * 2).min(LONGEST_BACK_OFF)
+            });
+            Failure {
+                message: error.to_string(),
+                back_off,
+                retry_at: Instant::now() + back_off,
+            }
         });
-        self.failure = Some(Failure {
-            message: error.to_string(),
-            back_off,
-            retry_at: Instant::now() + back_off,
-        });
+        result
     }
 }
 
@@ -782,8 +779,4 @@ pub(crate) fn taken_over(directory: &Path) -> String {
 
 fn is_begun(segment: &Segment) -> bool {
     segment.event_count > 0
-}
-
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

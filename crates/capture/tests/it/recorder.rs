@@ -275,22 +275,15 @@ fn phases_are_events_with_counters() {
     assert_eq!(exits[0].context.as_ref().unwrap(), &"Phase exited: train");
 }
 
-struct Heard(Mutex<Vec<String>>);
-
-impl AlertListener for Heard {
-    fn alert(&self, event: &TrackedEvent, _: &Origin) {
-        let context = event
-            .context
-            .as_ref()
-            .map(|text| text.to_str_lossy().into_owned());
-        self.0.lock().expect("no test panics here").extend(context);
-    }
-}
-
 #[test]
 fn alerts_are_heard_once() {
-    let heard = Arc::new(Heard(Mutex::default()));
-    let listener: Arc<dyn AlertListener> = heard.clone();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let texts = heard.clone();
+    let listener: AlertListener = Box::new(move |event: &TrackedEvent, _: &Origin| {
+        let context = event.context.as_ref();
+        let context = context.map(|text| text.to_str_lossy().into_owned());
+        texts.lock().expect("no test panics here").extend(context);
+    });
     let source = cuda(vec![Ok(reading(960, 960))]);
     let recorder = Recorder::new(options(), vec![source], Some(listener));
     recorder.start().unwrap();
@@ -298,7 +291,7 @@ fn alerts_are_heard_once() {
     recorder.record("error", 0, "trouble", Map::new());
     recorder.stop(SessionStatus::Completed);
     assert_eq!(
-        *heard.0.lock().unwrap(),
+        *heard.lock().unwrap(),
         ["CRITICAL: Memory usage at 96.0%", "trouble"]
     );
     let statistics = recorder.device_statistics(None);

@@ -1,6 +1,7 @@
 //! Possible problems of a rank: alerts, gaps and collective communication, each with its time and
 //! severity.
 
+use serde::Serialize;
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::gap::{self, GapThresholds};
 use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
@@ -19,7 +20,7 @@ fn severity_of(class: CollectiveClass) -> Severity {
 }
 
 /// A possible problem of a rank: an alert, a large gap, or collective communication.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Candidate {
     pub rank: i64,
@@ -29,18 +30,19 @@ pub struct Candidate {
     pub details: Text,
     pub confidence: Option<f64>,
     pub reason_codes: Vec<&'static str>,
+    #[serde(rename = "phase_path")]
     pub phase: Option<Text>,
 }
 
 impl Candidate {
-    /// The description of the problem, followed by the phase of the program if it is known.
-    pub fn full_details(&self) -> Text {
-        match &self.phase {
-            None => self.details.clone(),
-            Some(phase) => Text::from_bytes(
-                &[self.details.as_bytes(), b" Phase: ", phase.as_bytes(), b"."].concat(),
-            ),
+    /// The problem with a description that ends with the phase of the program, if it is known.
+    pub(super) fn with_full_details(&self) -> Self {
+        let mut full = self.clone();
+        if let Some(phase) = &self.phase {
+            let parts = [self.details.as_bytes(), b" Phase: ", phase.as_bytes(), b"."];
+            full.details = Text::from_bytes(&parts.concat());
         }
+        full
     }
 }
 

@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use stormlog_analysis::gap::samples::device_gap;
 use stormlog_analysis::phases::PhaseReplay;
 use stormlog_analysis::{EventRef, Events};
+use stormlog_format::Text;
 use stormlog_format::classify::is_sample;
 
 use super::candidates::{self, Candidate};
@@ -17,17 +19,21 @@ use crate::cross_rank;
 const MOST_RANKS: i64 = 1 << 20;
 
 /// A row of the table of ranks. For a rank without samples, the values of the row are unknown.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct RankRow {
     pub rank: i64,
-    pub present: bool,
+    /// `present` or `missing`.
+    pub availability: &'static str,
     pub samples: usize,
     pub allocated_delta_bytes: Option<i64>,
     pub reserved_delta_bytes: Option<i64>,
     pub hidden_gap_latest_bytes: Option<i64>,
     pub hidden_gap_peak_abs_bytes: Option<i64>,
-    pub first_anomaly: Option<Candidate>,
+    pub has_anomaly: bool,
+    pub first_anomaly_timestamp_ns: Option<i64>,
+    pub first_anomaly_signal: Option<String>,
+    pub first_anomaly_phase_path: Option<Text>,
 }
 
 /// The memory counters of the samples of a rank, in order of time. All lists have the same length.
@@ -42,11 +48,12 @@ pub struct RankTimeline {
 
 /// One of the two problems of a run that the diagnostics tab highlights: the earliest, or the most
 /// severe.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Indicator {
     /// Which of the two highlighted problems this is: `earliest` or `most_severe`.
     pub kind: &'static str,
     /// The problem that may be the first cause, with its rank and time.
+    #[serde(flatten)]
     pub candidate: Candidate,
 }
 
@@ -131,10 +138,8 @@ fn indicators(found: &[Candidate]) -> Vec<Indicator> {
         .min_by_key(|one| (std::cmp::Reverse(one.severity), one.timestamp_ns));
     let named = [("earliest", earliest), ("most_severe", worst)];
     let indicator = |(kind, candidate): (_, Option<&Candidate>)| {
-        Some(Indicator {
-            kind,
-            candidate: candidate?.clone(),
-        })
+        let candidate = candidate?.with_full_details();
+        Some(Indicator { kind, candidate })
     };
     named.into_iter().filter_map(indicator).collect()
 }
@@ -143,7 +148,7 @@ impl RankRow {
     fn missing(rank: i64) -> Self {
         let nothing = Self::of(rank, &RankTimeline::default(), &[]);
         Self {
-            present: false,
+            availability: "missing",
             ..nothing
         }
     }
@@ -155,7 +160,7 @@ impl RankRow {
         let peak = known.map(|gap| gap.saturating_abs()).max();
         Self {
             rank,
-            present: true,
+            availability: "present",
             samples: timeline.timestamps_ns.len(),
             allocated_delta_bytes: delta(&timeline.allocated),
             reserved_delta_bytes: delta(&timeline.reserved),
@@ -165,7 +170,10 @@ impl RankRow {
             } else {
                 peak
             },
-            first_anomaly: first.cloned(),
+            has_anomaly: first.is_some(),
+            first_anomaly_timestamp_ns: first.map(|first| first.timestamp_ns),
+            first_anomaly_signal: first.map(|first| first.signal.clone()),
+            first_anomaly_phase_path: first.and_then(|first| first.phase.clone()),
         }
     }
 }
@@ -189,5 +197,75 @@ impl RankTimeline {
             timeline.gap.push(device_gap(sample));
         }
         timeline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_analysis::detect::Severity;
+    use stormlog_format::json::map_of;
+    use stormlog_format::{Map, Value};
+
+    use super::*;
+
+    fn keys(fields: &Map) -> Vec<String> {
+        fields.iter().map(|(key, _)| key.to_string()).collect()
+    }
+
+    #[test]
+    fn rows_and_indicators_have_the_fields_of_python() {
+        let row = map_of(&RankRow::missing(3));
+        assert_eq!(
+            keys(&row),
+            [
+                "rank",
+                "availability",
+                "samples",
+                "allocated_delta_bytes",
+                "reserved_delta_bytes",
+                "hidden_gap_latest_bytes",
+                "hidden_gap_peak_abs_bytes",
+                "has_anomaly",
+                "first_anomaly_timestamp_ns",
+                "first_anomaly_signal",
+                "first_anomaly_phase_path",
+            ]
+        );
+        assert_eq!(row.get("availability"), Some(&Value::text("missing")));
+        let problem = Candidate {
+            rank: 1,
+            severity: Severity::Warning,
+            timestamp_ns: 5,
+            signal: "gap:drift".into(),
+            details: "It grows.".into(),
+            confidence: Some(0.5),
+            reason_codes: vec!["drift"],
+            phase: Some("train".into()),
+        };
+        let [earliest, worst] = &indicators(&[problem])[..] else {
+            panic!("one problem is both the earliest and the most severe");
+        };
+        assert_eq!((earliest.kind, worst.kind), ("earliest", "most_severe"));
+        let fields = map_of(earliest);
+        assert_eq!(
+            keys(&fields),
+            [
+                "kind",
+                "rank",
+                "severity",
+                "timestamp_ns",
+                "signal",
+                "details",
+                "confidence",
+                "reason_codes",
+                "phase_path",
+            ]
+        );
+        assert_eq!(fields.get("severity"), Some(&Value::text("warning")));
+        assert_eq!(fields.get("phase_path"), Some(&Value::text("train")));
+        let details = Value::text("It grows. Phase: train.");
+        assert_eq!(fields.get("details"), Some(&details));
+        let reasons = Value::List(vec![Value::text("drift")]);
+        assert_eq!(fields.get("reason_codes"), Some(&reasons));
     }
 }

@@ -3,9 +3,11 @@
 //! In a program without a leak, this decision costs one atomic read per step, because the watcher
 //! is not called before the level of memory rises.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use crate::collect::signed;
+use crate::mutex::lock;
 use crate::record::rising::{Rise, Rising};
 
 /// Special values of `attended`: the watcher is called at no step, or at the next step of any
@@ -69,7 +71,7 @@ impl Attention {
     /// keeps rising at the steps of this optimizer. `None` when the watcher is not called.
     pub fn at_step(&self, optimizer: usize, rise: Option<Rise>) -> Option<Attended> {
         let before = self.attended.load(Ordering::Relaxed);
-        let own = i64::try_from(optimizer).unwrap_or(i64::MAX);
+        let own = signed(optimizer);
         let is_first = before == NONE && rise.is_some();
         (is_first || before == ANY || before == own).then_some(Attended { before, own })
     }
@@ -89,13 +91,12 @@ impl Attention {
     /// Notes that the memory of a program without training steps keeps rising, for
     /// [`take_rise`](Self::take_rise).
     pub fn risen(&self, rise: Rise) {
-        *self.rise.lock().unwrap_or_else(PoisonError::into_inner) = Some(rise);
+        *lock(&self.rise) = Some(rise);
     }
 
     /// The rate of the last noted rise of memory, in bytes per second; each rise is returned once.
     pub fn take_rise(&self) -> Option<f64> {
-        let mut rise = self.rise.lock().unwrap_or_else(PoisonError::into_inner);
-        let rise = rise.take()?;
+        let rise = lock(&self.rise).take()?;
         let bytes = rise.bytes as f64;
         Some(bytes / rise.over.as_secs_f64().max(0.001))
     }

@@ -1,11 +1,12 @@
 //! Counts training steps, and keeps the allocator's counters at the ends of some of them.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::AllocatorReading;
 use super::attention::level_at_steps;
+use crate::mutex::lock;
 use crate::record::rising::{Rise, Rising};
 
 /// The least time between two readings of the allocator at ends of steps of the same optimizer: one
@@ -55,10 +56,6 @@ pub struct StepReading {
 }
 
 impl Steps {
-    fn lock(&self) -> MutexGuard<'_, Readings> {
-        self.readings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The number of training steps so far.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
@@ -69,7 +66,7 @@ impl Steps {
     pub fn begin(&self, address: usize) -> (u64, usize, bool) {
         let step = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let now = Instant::now();
-        let mut readings = self.lock();
+        let mut readings = lock(&self.readings);
         let known = readings
             .optimizers
             .iter()
@@ -98,7 +95,7 @@ impl Steps {
     /// reading shows that memory keeps rising at the steps of its optimizer.
     pub fn keep(&self, reading: StepReading) -> Option<Rise> {
         let now = Instant::now();
-        let mut readings = self.lock();
+        let mut readings = lock(&self.readings);
         readings.last_read = Some(now);
         let level = reading.allocator.counters.allocator_allocated_bytes;
         let optimizer = readings.optimizers.get_mut(reading.optimizer);
@@ -114,12 +111,12 @@ impl Steps {
 
     /// Removes and returns the readings at ends of steps since the last call, oldest first.
     pub(super) fn take(&self) -> Vec<StepReading> {
-        std::mem::take(&mut self.lock().waiting)
+        std::mem::take(&mut lock(&self.readings).waiting)
     }
 
     /// When the allocator's counters were last read at the end of a step.
     pub(super) fn last_read(&self) -> Option<Instant> {
-        self.lock().last_read
+        lock(&self.readings).last_read
     }
 }
 

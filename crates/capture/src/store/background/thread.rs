@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::Shared;
+use crate::mutex::lock;
 use crate::process::own_identity;
 use crate::store::clock::now_ns;
 use crate::store::config::SinkConfig;
@@ -101,7 +102,7 @@ impl Thread<'_> {
     /// Waits at most `sleep` for events or requests. Then takes all events from the queue and
     /// returns the requests.
     fn take_work(&mut self, sleep: Duration) -> Work {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let is_idle = state.queue.len() < self.shared.batch
             && state.finish.is_none()
             && state.flushes_wanted == self.flushes_done;
@@ -122,7 +123,7 @@ impl Thread<'_> {
     /// the writing thread may sleep.
     fn write(&mut self, work: &Work) -> Duration {
         self.unreported_drops += work.overflow;
-        let mut writer = self.shared.writer();
+        let mut writer = lock(&self.shared.writer);
         self.open(&mut writer);
         let Some(writer) = &mut *writer else {
             self.drop_what_is_too_much();
@@ -161,7 +162,7 @@ impl Thread<'_> {
     fn thin(&mut self) -> Option<Duration> {
         let shared = self.shared;
         self.thinner.work(&mut |work| {
-            if let Some(writer) = &mut *shared.writer() {
+            if let Some(writer) = &mut *lock(&shared.writer) {
                 work(writer);
             }
         })
@@ -208,7 +209,7 @@ impl Thread<'_> {
     /// [`LAST_TRIES`] and then drops the buffered events.
     fn finish(mut self, status: SessionStatus) {
         let end = Instant::now() + LAST_TRIES;
-        let mut slot = self.shared.writer();
+        let mut slot = lock(&self.shared.writer);
         let directory = slot.as_ref().map(|writer| writer.directory().to_path_buf());
         self.thinner.stop(slot.as_mut());
         while let Some(writer) = &mut *slot {
@@ -244,16 +245,16 @@ impl Thread<'_> {
         drop(slot);
         self.report();
         // Dropping the writer closes the files and releases the directory.
-        *self.shared.writer() = None;
-        let mut state = self.shared.lock();
+        *lock(&self.shared.writer) = None;
+        let mut state = lock(&self.shared.state);
         state.session = self.session;
         state.is_finished = true;
         self.shared.done.notify_all();
     }
 
     fn report(&mut self) {
-        let mut writer = self.shared.writer();
-        let mut state = self.shared.lock();
+        let mut writer = lock(&self.shared.writer);
+        let mut state = lock(&self.shared.state);
         // A disk that fails again and again for the same reason is reported once.
         let begins = state.problem.is_none() || self.was_taken_over;
         if begins && self.problem.is_some() && self.problem != self.reported_problem {

@@ -12,12 +12,13 @@ use std::time::Instant;
 
 use stormlog_format::scan::Scanner;
 use stormlog_format::{
-    RecordDefaults, Rewriting, Segment, Text, Thinned, Value, event_from_record, json,
+    RecordDefaults, Rewriting, Segment, Thinned, Value, event_from_record, json,
 };
 
 use super::MERGED_INTERVAL_NS;
 use super::select::{Sample, Selected, Selection};
-use crate::files::{create_new, open_regular};
+use crate::collect::signed;
+use crate::files::{create_new, open_regular, remove_if_exists};
 use crate::kept_file::KeptFile;
 
 /// How many bytes of a segment are read at a time, which takes about a millisecond.
@@ -38,9 +39,9 @@ pub(crate) fn is_temporary(name: &str) -> bool {
 /// [`work`](Self::work).
 #[derive(Debug)]
 pub(crate) struct Rewrite {
-    directory: PathBuf,
-    /// The segments that are rewritten, oldest first.
+    /// The segments that are rewritten, oldest first, and the paths of their files.
     inputs: Vec<Segment>,
+    paths: Vec<PathBuf>,
     interval_ns: i64,
     temporary: PathBuf,
     pass: Pass,
@@ -83,7 +84,7 @@ impl Rewrite {
     /// Prepares to rewrite segments into one segment that is thinned to `interval_ns`; no file is
     /// read before [`work`](Self::work).
     pub(crate) fn begin(directory: &Path, inputs: Vec<Segment>, interval_ns: i64) -> Self {
-        let names: Vec<PathBuf> = inputs
+        let paths: Vec<PathBuf> = inputs
             .iter()
             .map(|segment| directory.join(&*segment.filename.to_str_lossy()))
             .collect();
@@ -94,9 +95,12 @@ impl Rewrite {
         let pid = std::process::id();
         Self {
             temporary: directory.join(format!("{first}.{pid}{TEMPORARY_SUFFIX}")),
-            directory: directory.to_path_buf(),
-            pass: Pass::Select(Blocks::of(names), Box::new(Selection::new(interval_ns))),
+            pass: Pass::Select(
+                Blocks::of(paths.clone()),
+                Box::new(Selection::new(interval_ns)),
+            ),
             inputs,
+            paths,
             interval_ns,
         }
     }
@@ -120,7 +124,7 @@ impl Rewrite {
                     self.pass = if more {
                         Pass::Select(blocks, selection)
                     } else {
-                        self.selected(selection.finish(), &blocks)?
+                        self.selected(selection.finish())?
                     };
                 }
                 Pass::Copy(mut blocks, selected, mut output) => {
@@ -149,12 +153,12 @@ impl Rewrite {
         }
     }
 
-    fn selected(&self, selected: Selected, blocks: &Blocks) -> io::Result<Pass> {
+    fn selected(&self, selected: Selected) -> io::Result<Pass> {
         if selected.dropped == 0 && self.inputs.len() == 1 {
             return Ok(Pass::Done(Outcome::Unchanged));
         }
         let output = Output::create(&self.temporary)?;
-        Ok(Pass::Copy(blocks.again(), selected, output))
+        Ok(Pass::Copy(Blocks::of(self.paths.clone()), selected, output))
     }
 
     fn written(&self, selected: &Selected, mut output: Output) -> io::Result<Outcome> {
@@ -188,22 +192,18 @@ impl Rewrite {
         };
         let mut names = self.inputs.iter().map(|segment| segment.filename.clone());
         let complete = |segment: &&Segment| segment.thinned_interval_ns <= MERGED_INTERVAL_NS;
-        let complete = self.inputs.iter().filter(complete).count() as u64;
+        let thinned = Thinned {
+            samples_dropped,
+            segments: signed(self.inputs.iter().filter(complete).count()),
+            until_ns,
+        };
         Some(Rewriting {
             segment: names.next()?,
             replaces: names.collect(),
             event_count,
             size_bytes,
             thinned_interval_ns: self.interval_ns,
-            thinned: Thinned {
-                samples_dropped,
-                segments: if samples_dropped > 0 {
-                    signed(complete)
-                } else {
-                    0
-                },
-                until_ns: if samples_dropped > 0 { until_ns } else { 0 },
-            },
+            thinned: thinned.reported().unwrap_or_default(),
         })
     }
 
@@ -211,26 +211,17 @@ impl Rewrite {
     /// segments. The files of segments may be replaced only after the manifest has announced the
     /// rewrite.
     pub(crate) fn replace_files(&self) -> io::Result<OldFiles> {
-        let mut names = self
-            .inputs
-            .iter()
-            .map(|segment| self.path(&segment.filename));
-        if let Some(first) = names.next() {
+        let mut paths = self.paths.iter();
+        if let Some(first) = paths.next() {
             std::fs::rename(&self.temporary, first)?;
         }
         let mut files = OldFiles::Deleted;
-        for name in names {
-            if let Err(error) = std::fs::remove_file(name)
-                && error.kind() != io::ErrorKind::NotFound
-            {
+        for path in paths {
+            if remove_if_exists(path).is_err() {
                 files = OldFiles::Left;
             }
         }
         Ok(files)
-    }
-
-    fn path(&self, name: &Text) -> PathBuf {
-        self.directory.join(&*name.to_str_lossy())
     }
 }
 
@@ -240,10 +231,6 @@ impl Drop for Rewrite {
         // and deleting it does nothing.
         let _ = std::fs::remove_file(&self.temporary);
     }
-}
-
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// The temporary file to which the second pass copies the lines that stay.
@@ -260,10 +247,7 @@ impl Output {
     fn create(path: &Path) -> io::Result<Self> {
         // A file with this name was left by a killed process: this process has locked the
         // directory, so no other process writes it now.
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_exists(path)?;
         Ok(Self {
             file: KeptFile::new(create_new(path)?)?,
             pending: Vec::new(),
@@ -297,7 +281,7 @@ impl Output {
 }
 
 /// Reads the lines of several segment files in order, one block of [`BLOCK`] bytes at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Blocks {
     files: Vec<PathBuf>,
     next: usize,
@@ -309,15 +293,8 @@ impl Blocks {
     fn of(files: Vec<PathBuf>) -> Self {
         Self {
             files,
-            next: 0,
-            open: None,
-            buffer: Vec::new(),
+            ..Self::default()
         }
-    }
-
-    /// Returns a reader that starts again with the first block of the same files.
-    fn again(&self) -> Self {
-        Self::of(self.files.clone())
     }
 
     /// Passes each line of the next block that is not blank to `take`, without its newline. Returns

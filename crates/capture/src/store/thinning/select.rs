@@ -13,18 +13,17 @@ use stormlog_format::scan::RawRecord;
 use stormlog_format::{Event, EventType, Map, Value, json, metadata_keys};
 
 /// The types of events that count as samples, which thinning may remove.
-const THINNED_TYPES: [&str; 2] = [EventType::Sample.as_str(), EventType::Step.as_str()];
+const THINNED_TYPES: [EventType; 2] = [EventType::Sample, EventType::Step];
 
 fn is_thinned(event_type: &[u8]) -> bool {
-    let mut types = THINNED_TYPES.iter();
-    types.any(|thinned| thinned.as_bytes() == event_type)
+    THINNED_TYPES.iter().any(|thinned| thinned.is(event_type))
 }
 
 /// The largest number of tracks that are followed at once; of further tracks, all samples are kept.
 const MOST_TRACKS: usize = 4096;
 
 /// Decides for each line in a group of segments whether thinning keeps it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Selection {
     interval_ns: i64,
     lines: usize,
@@ -97,11 +96,7 @@ impl Selection {
     pub(super) fn new(interval_ns: i64) -> Self {
         Self {
             interval_ns,
-            lines: 0,
-            survivors: Vec::new(),
-            tracks: HashMap::new(),
-            sessions: Vec::new(),
-            latest_ns: 0,
+            ..Self::default()
         }
     }
 

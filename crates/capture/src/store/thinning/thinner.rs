@@ -38,20 +38,13 @@ impl Thinner {
             access(&mut |writer| self.rewrite = writer.begin_rewrite());
         }
         let rewrite = self.rewrite.as_mut()?;
-        match rewrite.work(Instant::now() + SLICE) {
-            Ok(None) => {}
-            Ok(Some(outcome)) => {
-                finish(rewrite, &outcome, access);
-                self.rewrite = None;
+        if let Some(result) = rewrite.work(Instant::now() + SLICE).transpose() {
+            match result {
+                Ok(outcome) => finish(rewrite, &outcome, access),
+                Err(error) if may_succeed_later(&error) => access(&mut Writer::give_up_rewrite),
+                Err(_) => access(&mut |writer| writer.spare_segments(rewrite)),
             }
-            Err(error) if may_succeed_later(&error) => {
-                access(&mut Writer::give_up_rewrite);
-                self.rewrite = None;
-            }
-            Err(_) => {
-                access(&mut |writer| writer.spare_segments(rewrite));
-                self.rewrite = None;
-            }
+            self.rewrite = None;
         }
         let mut pause = PAUSE;
         access(&mut |writer| {

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use stormlog_format::{MANIFEST_VERSION, Manifest, SINK_FORMAT};
 
-use super::{Writer, signed};
+use super::Writer;
+use crate::collect::signed;
 use crate::files::Durability;
 use crate::store::error::SinkError;
 use crate::store::manifest;

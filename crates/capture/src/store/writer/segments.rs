@@ -7,7 +7,8 @@ use std::sync::Weak;
 
 use stormlog_format::{Pruned, Segment, SessionStatus, SessionSummary, Text};
 
-use super::{Writer, signed};
+use super::Writer;
+use crate::collect::signed;
 use crate::store::error::SinkError;
 use crate::store::lock::{self, Claimed};
 use crate::store::segment::{SegmentWriter, is_plain_name};
@@ -40,10 +41,10 @@ impl Writer {
         });
         let resumed = resumed.map(|last| self.directory.join(last.filename.to_string()));
         match resumed.map(SegmentWriter::open) {
-            Some(Ok((open, found))) => {
+            Some(Ok((open, event_count))) => {
                 if let Some(last) = self.segments.last_mut() {
-                    last.event_count = signed(found.event_count);
-                    last.size_bytes = signed(found.size_bytes);
+                    last.event_count = signed(event_count);
+                    last.size_bytes = signed(open.size_bytes());
                 }
                 self.open = Some(open);
                 Ok(())
@@ -132,7 +133,7 @@ impl Writer {
         let gone: HashSet<Text> = empty.into_iter().map(|(_, id)| id).collect();
         self.sessions
             .retain(|session| !gone.contains(&session.session_id));
-        self.pruned_sessions += signed(excess as u64);
+        self.pruned_sessions += signed(excess);
     }
 
     pub(super) fn close_segment(&mut self) {

@@ -8,11 +8,12 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::files::{is_regular, open_regular};
 use crate::kept_file::KeptFile;
+use crate::mutex::lock;
 
 /// The least time between two syncs of segments to disk. Constant syncing slows down the disk for
 /// all programs, and when many events arrive, most segments are deleted by retention before they
@@ -138,7 +139,7 @@ impl Unsynced {
         self.last_taken = Instant::now();
         self.files.retain(Waiting::exists);
         self.is_syncing = !self.files.is_empty();
-        self.batch.lock().waiting = std::mem::take(&mut self.files);
+        lock(&self.batch.0).waiting = std::mem::take(&mut self.files);
         self.batch.clone()
     }
 
@@ -152,7 +153,7 @@ impl Unsynced {
             mut waiting,
             failed,
             error,
-        } = std::mem::take(&mut *self.batch.lock());
+        } = std::mem::take(&mut *lock(&self.batch.0));
         if waiting.is_empty() {
             self.failure = error.as_ref().map(ToString::to_string);
         }
@@ -200,22 +201,18 @@ struct Batched {
 
 impl Batch {
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().waiting.is_empty()
+        lock(&self.0).waiting.is_empty()
     }
 
     /// Syncs the segments to disk.
     pub(crate) fn sync(&self) {
-        let mut batch = self.lock();
+        let mut batch = lock(&self.0);
         for one in std::mem::take(&mut batch.waiting) {
             if let Err(error) = one.sync() {
                 batch.error = Some(error);
                 batch.failed.push(one);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Batched> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -260,7 +257,7 @@ mod tests {
         }
         std::fs::remove_file(folder.path().join("1")).unwrap();
         let batch = unsynced.take_due();
-        assert_eq!(batch.lock().waiting.len(), 2);
+        assert_eq!(lock(&batch.0).waiting.len(), 2);
         batch.sync();
         unsynced.end_sync();
         assert!(unsynced.is_empty());
@@ -325,7 +322,7 @@ mod tests {
         let batch = unsynced.take_due();
         assert!(!unsynced.is_empty(), "its sync is not finished");
         {
-            let mut batch = batch.lock();
+            let mut batch = lock(&batch.0);
             batch.failed = std::mem::take(&mut batch.waiting);
             batch.error = Some(io::ErrorKind::StorageFull.into());
         }
