@@ -44,9 +44,9 @@ pub fn state() -> State {
     lock(&STATE).clone()
 }
 
-/// Starts to attribute the driver's allocations to their callers, or returns the reason why it
-/// cannot. A CUPTI library that the process has already loaded is used; otherwise `libraries` are
-/// tried in order.
+/// Starts to attribute the allocations of the CUDA driver to the code that requests them, or returns
+/// the reason why it cannot. A CUPTI library that the process has already loaded is used; otherwise
+/// `libraries` are tried in order.
 pub fn start(libraries: &[PathBuf]) -> Result<(), String> {
     if state() == State::On {
         return Ok(());

@@ -42,7 +42,7 @@ class _AliasLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         # The import system has replaced the module's spec by that of the alias. The module gets
-        # its own spec back, and with it its own name.
+        # back its own spec, which contains its own name.
         module.__spec__ = self.spec
 
 

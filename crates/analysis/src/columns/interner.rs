@@ -21,7 +21,7 @@ impl TextPool {
         id
     }
 
-    /// The text with the number that [`push`](Self::push) returned for it.
+    /// The text for which [`push`](Self::push) returned this number.
     pub(crate) fn get(&self, id: u32) -> &[u8] {
         let id = id as usize;
         let start = if id == 0 {

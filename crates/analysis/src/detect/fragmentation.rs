@@ -17,7 +17,8 @@ const MIN_EXCESS: f64 = 0.15;
 /// for a single climb may be a peak of allocated memory between two samples.
 const MIN_CLIMBS: usize = 3;
 const MAX_SINGLE: f64 = 0.6;
-/// Smallest climb of reserved memory that counts, as a share of the growth of the excess.
+/// Smallest climb that counts, as a share of the growth of the excess (reserved memory beyond the
+/// peak of allocated memory).
 const MIN_CLIMB: f64 = 0.02;
 /// Climbs must be spread over at least the share `MIN_SPREAD` of the run. At most the share
 /// `MAX_EARLY` of their bytes may come in the first part of the run, whose length is the share

@@ -132,7 +132,7 @@ pub(super) struct Growth {
     pub(super) given_back: f64,
     /// Misfit of the fitted growth, as a share of the misfit of a constant level.
     pub(super) unexplained: f64,
-    /// Misfit of the best single jump, as a share of the misfit of a flat floor.
+    /// Misfit of the best single jump, as a share of the misfit of a constant level.
     two_levels_leave: f64,
     /// Growth rate in the later part of the growth, as a share of the rate that the fitted trend
     /// has in that part.

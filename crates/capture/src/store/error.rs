@@ -32,7 +32,7 @@ pub enum SinkError {
         dropped: u64,
     },
     /// The files of a sink cannot be renamed, because a recorder still writes them.
-    #[error("cannot rename the files of '{}' while a sink records into it", directory.display())]
+    #[error("cannot rename the files of '{}' while a recorder still writes them", directory.display())]
     InUse {
         /// The directory of the sink.
         directory: PathBuf,

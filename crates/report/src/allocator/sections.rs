@@ -159,8 +159,8 @@ fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
     }
 }
 
-/// The largest live blocks of a segment in the order of their addresses, and the number of blocks
-/// left out. The number of drawn blocks is limited because an expandable segment
+/// The largest live blocks of a segment of the allocator in the order of their addresses, and the
+/// number of blocks left out. The number of drawn blocks is limited because an expandable segment
 /// (`expandable_segments`) can contain all blocks of a device.
 fn blocks_to_draw(segment: &SegmentUse) -> (Vec<(i64, i64, &str)>, usize) {
     let mut live: Vec<(i64, i64, &str)> = segment

@@ -191,7 +191,7 @@ fn dropped(columns: &[(&String, usize)], most: usize) -> Vec<usize> {
     dropped
 }
 
-/// Whether the values of the metric with this name are numbers of bytes, according to the name.
+/// Whether the name of a metric says that its values are numbers of bytes.
 fn is_of_bytes(metric: &Value) -> bool {
     let metric = metric.as_text().map(|text| text.to_str_lossy());
     metric.is_some_and(|metric| metric.ends_with("_bytes") || metric.ends_with("_gap_growth"))

@@ -213,8 +213,9 @@ fn troubled_types() -> String {
     format!("event_type IN ({})", types.join(", "))
 }
 
-/// A condition for events whose metadata may contain a severity or a collector's health; metadata
-/// with a backslash matches too, because the key may be written with escape sequences.
+/// A condition for events whose metadata may contain a severity or a collector's health. Any
+/// metadata with a backslash matches too, because there the key may be written with escape
+/// sequences.
 fn marked() -> String {
     let keys = [
         metadata_keys::SEVERITY,

@@ -1,5 +1,5 @@
 //! Draws the diagnostics tab: the table of ranks, findings with their evidence and advice, phases,
-//! and the comparison.
+//! and the comparison with another run.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};

@@ -55,7 +55,8 @@ impl Derived {
     }
 }
 
-/// A cluster of units that are analysed together, and all data from which their rows are made.
+/// A cluster: units (recordings) that are analyzed together because they may contain sessions of one
+/// run, and all data from which their rows are made.
 pub(super) struct Cluster<'a> {
     pub(super) units: Vec<&'a Unit>,
     pub(super) catalog: &'a Catalog,
@@ -80,8 +81,9 @@ impl Cluster<'_> {
         pieces.map(|piece| piece.bytes).sum()
     }
 
-    /// Analyses the cluster and adds its rows. `damage` contains the damage of each unit,
-    /// by unit id; `parsed` contains the files that were parsed already and are still in memory.
+    /// Analyzes the units of the cluster together and adds the resulting rows to `derived`.
+    /// `damage` contains the damage of each unit, by unit id; `parsed` contains the files that were
+    /// parsed already and are still in memory.
     pub(super) fn derive(
         &self,
         damage: &HashMap<String, Vec<Damage>>,

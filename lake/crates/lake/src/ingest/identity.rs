@@ -39,7 +39,8 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The id of a segment's stream: all segments of one session that one process wrote.
+/// The id of the stream that a segment belongs to. A stream is all segments of one session that one
+/// process wrote.
 pub(super) fn of_segment(first: &Event) -> String {
     hash(&[
         b"session",
