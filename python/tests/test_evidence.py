@@ -212,7 +212,7 @@ def test_a_history_that_the_program_begins_in_a_window_stays_on(
     program.run_until(lambda: torch.HISTORY["enabled"])
     torch.cuda.memory._record_memory_history(enabled="all")
     program.run_until(ended(tracker))
-    assert "in an evidence window" in states(tracker)[-1]["reason"]
+    assert "began to record" in states(tracker)[-1]["reason"]
     assert torch.HISTORY["enabled"] and switched(torch) == ["state", "all"]
 
 

@@ -24,6 +24,8 @@ pub enum EventType {
     Warning,
     /// An alert about a severe problem, such as memory that is almost full.
     Critical,
+    /// The condition of an alert has ended; this event is not an alert itself.
+    AlertCleared,
     /// An error, such as running out of memory.
     Error,
     /// The framework's cached memory was released.
@@ -59,6 +61,7 @@ crate::names!(EventType {
     Peak => "peak",
     Warning => "warning",
     Critical => "critical",
+    AlertCleared => "alert_cleared",
     Error => "error",
     Cleanup => "cleanup",
     CollectorDegraded => "collector_degraded",

@@ -82,9 +82,6 @@ impl Thresholds {
     }
 }
 
-/// The type of the event that reports the end of a condition; such an event is not an alert itself.
-pub(crate) const CLEARED: &str = "alert_cleared";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Condition {
     Usage,
@@ -311,7 +308,7 @@ fn cleared(alert: &str, context: String, mut metadata: Map) -> Notice {
     metadata.insert("alert", alert);
     metadata.insert(metadata_keys::SEVERITY, "info");
     Notice {
-        event_type: CLEARED,
+        event_type: EventType::AlertCleared.as_str(),
         context,
         metadata,
     }
