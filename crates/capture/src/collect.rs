@@ -27,7 +27,7 @@ use self::cgroup::Room;
 /// readings contain most of these values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSource {
-    /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, `nvml`, ...
+    /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, ...
     pub backend: String,
     /// The name of the collector, which every record contains as `collector`.
     pub collector: String,
