@@ -102,9 +102,5 @@ fn key(finding: &Finding) -> Key {
 /// the previous analysis; a finding of another kind only has to be found again.
 fn is_confirmed(before: &Seen, finding: &Finding) -> bool {
     let lasted_longer = finding.end_ns.is_none() || finding.end_ns > before.end_ns;
-    let must_grow = matches!(
-        finding.kind,
-        Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak
-    );
-    !must_grow || (lasted_longer && finding.magnitude_bytes > before.magnitude_bytes)
+    !finding.kind.is_growth() || (lasted_longer && finding.magnitude_bytes > before.magnitude_bytes)
 }

@@ -65,7 +65,13 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         let of_host = match kind {
             Kind::OomRisk => oom_risk::check_host(run, &of_run, options),
             Kind::HostLeak => host_leak::check(run, &of_run),
-            _ => Answer::NotEnoughData,
+            Kind::AllocatorLeak
+            | Kind::HiddenDrift
+            | Kind::Fragmentation
+            | Kind::StepChange
+            | Kind::TransientSpike
+            | Kind::RankFirstCause
+            | Kind::RankImbalance => Answer::NotEnoughData,
         };
         let of_host = match of_host {
             Answer::Clear if !of_run.is_recorded() => Answer::NotEnoughData,
@@ -154,11 +160,7 @@ impl Diagnosis {
                     0 => String::new(),
                     count => format!(" (and {})", counted(count, "more note")),
                 };
-                let is_growth = matches!(
-                    note.kind,
-                    Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak
-                );
-                let clear = if is_growth {
+                let clear = if note.kind.is_growth() {
                     "No certain memory problem"
                 } else {
                     FOUND_NOTHING

@@ -50,6 +50,22 @@ stormlog_format::names!(Kind {
     RankImbalance => "rank_imbalance",
 });
 
+impl Kind {
+    /// Whether memory that keeps growing is the problem.
+    #[must_use]
+    pub fn is_growth(self) -> bool {
+        match self {
+            Self::AllocatorLeak | Self::HiddenDrift | Self::HostLeak => true,
+            Self::OomRisk
+            | Self::Fragmentation
+            | Self::StepChange
+            | Self::TransientSpike
+            | Self::RankFirstCause
+            | Self::RankImbalance => false,
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

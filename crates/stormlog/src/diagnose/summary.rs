@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::Report;
-use stormlog_analysis::detect::{Finding, Kind, Severity};
+use stormlog_analysis::detect::{Finding, Severity};
 
 use super::seen::{Point, Seen, Subject};
 
@@ -138,11 +138,7 @@ impl Summary {
 /// than the others, is no risk.
 fn is_risk(finding: &Finding) -> bool {
     // A leak is a risk to a longer run, even if this run ended normally.
-    let grows = matches!(
-        finding.kind,
-        Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak
-    );
-    grows || finding.severity >= Severity::Warning
+    finding.kind.is_growth() || finding.severity >= Severity::Warning
 }
 
 fn suggestions(
