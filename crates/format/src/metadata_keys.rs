@@ -29,7 +29,8 @@ pub const PROCESS_DEVICE_USED_BYTES: &str = "process_device_used_bytes";
 pub const UNASSIGNED_PROCESS_BYTES: &str = "unassigned_process_bytes";
 /// The device memory of the other processes on the device, by their process ids.
 pub const OTHER_PROCESSES: &str = "other_processes";
-/// The highest use since the last reading, as the allocator reports it.
+/// The allocator's own peak counter: the highest number of allocated bytes since the program last
+/// reset the counter.
 pub const ALLOCATOR_PEAK_BYTES: &str = "allocator_peak_bytes";
 /// When the counters of the allocator were read, where that is before the time of the event.
 pub const ALLOCATOR_READ_NS: &str = "allocator_read_ns";

@@ -1,7 +1,7 @@
 //! The contents of `rollups.json` as types, and their conversion to text.
 #![expect(
     missing_docs,
-    reason = "each field is a key of the JSON file, described in docs/schemas"
+    reason = "each field is a key of the JSON file, described in docs/run-format.md"
 )]
 
 use serde::Serialize;
