@@ -2,6 +2,7 @@
 //! down into the plot.
 
 use stormlog_analysis::detect::Severity;
+use stormlog_format::counted;
 
 use crate::chart::LEFT;
 use crate::mark::{Mark, MarkGroup, MarkKind, grouped};
@@ -153,8 +154,7 @@ impl Lane {
     pub(crate) fn note_unlabelled(&self, scene: &mut Scene, plot: Area) {
         let text = match self.placed.iter().filter(|label| label.is_none()).count() {
             0 => return,
-            1 => "1 unlabelled event".to_owned(),
-            count => format!("{count} unlabelled events"),
+            count => counted(count, "unlabelled event"),
         };
         let style = TextStyle::new(11.0, scene.theme.muted()).anchored(Anchor::End);
         scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
