@@ -199,10 +199,7 @@ impl Tracked<'_> {
         let recorder = &self.recording.recorder;
         let records = recorder.records();
         let statistics = recorder.device_statistics(None);
-        let taken = recorder
-            .tally()
-            .get("total_samples")
-            .and_then(Value::as_int);
+        let taken = recorder.tally().int("total_samples");
         let duration = match (self.samples.first(), self.samples.last()) {
             (Some(first), Some(last)) => last.time - first.time,
             _ => 0.0,

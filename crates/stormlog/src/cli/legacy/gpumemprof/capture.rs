@@ -9,7 +9,7 @@ use anyhow::Context;
 use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::{Detail, RecordOptions, Recorder};
 use stormlog_capture::store::SinkConfig;
-use stormlog_format::{DistributedIdentity, Map, Value};
+use stormlog_format::{DistributedIdentity, Map};
 
 use crate::cli::subject::{Source, Subject};
 use crate::console::Console;
@@ -50,7 +50,7 @@ pub(super) fn recorder(
 
 /// Reads a number such as `peak_memory` from the recorder's statistics; 0 if it is missing.
 pub(super) fn number(statistics: &Map, key: &str) -> i64 {
-    statistics.get(key).and_then(Value::as_int).unwrap_or(0)
+    statistics.int(key).unwrap_or(0)
 }
 
 /// Writes the recorded events to the file of `--output`, if one was given. `what` is the name that
