@@ -228,3 +228,28 @@ fn flag(scene: &mut Scene, (x, y): (f64, f64), severity: Severity) {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_unlabelled_events_is_easy_to_read() {
+        let note = |count: usize| {
+            let lane = Lane {
+                groups: Vec::new(),
+                placed: vec![None; count],
+                rows: 0,
+            };
+            let mut scene = Scene::new(100, 100, Theme::Light);
+            lane.note_unlabelled(&mut scene, Area::new(0.0, 0.0, 100.0, 100.0));
+            match scene.shapes.pop() {
+                Some(Shape::Text { text, .. }) => text,
+                _ => String::new(),
+            }
+        };
+        assert_eq!(note(0), "");
+        assert_eq!(note(1), "1 unlabelled event");
+        assert_eq!(note(1234), "1,234 unlabelled events");
+    }
+}
