@@ -201,7 +201,7 @@ pub fn analyze_alongside<R: Send>(
 }
 
 /// Sessions, each with the number of its artifact: the index in the list of loaded artifacts.
-pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
+pub type Numbered = Vec<(usize, LoadedSession)>;
 /// The sessions to analyse, and the runs that they form. Each run is a list of indices into the
 /// list of sessions.
 pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
@@ -219,7 +219,7 @@ pub(crate) fn select(
 }
 
 /// Every session with the index of the artifact that it was loaded from, the newest first.
-pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
+pub fn in_order(artifacts: &[Loaded]) -> Numbered {
     let mut sessions: Numbered = artifacts
         .iter()
         .enumerate()

@@ -51,6 +51,7 @@ use crate::catalog::FileKind;
 use crate::columns::{Chunk, EventRef, Events};
 use crate::pack;
 use csv::Cells;
+pub(crate) use lines::Hints;
 use lines::LineFiles;
 use sessions::ReadParts;
 

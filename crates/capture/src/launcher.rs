@@ -111,7 +111,7 @@ fn ranks_of_lightning(env: &Map) -> Option<[i64; 3]> {
 fn job_variable(env: &Map) -> Option<Value> {
     JOB_VARIABLES
         .iter()
-        .filter_map(|key| env.get(key).and_then(Value::as_text))
+        .filter_map(|key| env.text(key))
         .map(Text::stripped)
         .find(|text| !text.is_blank())
         .map(Value::Text)

@@ -178,7 +178,7 @@ fn observed_time(value: Option<&Value>) -> Result<i64, ProjectionError> {
 
 fn source_kind(record: &Map, metadata: &Map) -> &'static str {
     let lower = |map: &Map, key: &str| {
-        let text = map.get(key).and_then(Value::as_text);
+        let text = map.text(key);
         text.map(|text| text.stripped().lowercased())
     };
     if let Some(backend) = lower(metadata, "backend")
@@ -205,14 +205,14 @@ fn source_kind(record: &Map, metadata: &Map) -> &'static str {
 }
 
 fn stage(metadata: &Map) -> Option<Text> {
-    let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
+    let scope = metadata.object(metadata_keys::PHASE_SCOPE)?;
     let known = |value: &Value| value.as_text().filter(|text| !text.is_blank()).cloned();
     let name = scope.get("name").and_then(known);
     name.or_else(|| scope.list("path").last().and_then(known))
 }
 
 fn severity(event_type: &Text, metadata: &Map) -> Option<Text> {
-    if let Some(Value::Text(severity)) = metadata.get(metadata_keys::SEVERITY)
+    if let Some(severity) = metadata.text(metadata_keys::SEVERITY)
         && !severity.is_blank()
     {
         return Some(severity.stripped().lowercased());
@@ -271,7 +271,7 @@ fn correlation(record: &Map, metadata: &Map) -> Map {
         record,
         &["session_id", "job_id", "rank", "local_rank", "world_size"],
     );
-    if let Some(Value::Map(scope)) = metadata.get(metadata_keys::PHASE_SCOPE) {
+    if let Some(scope) = metadata.object(metadata_keys::PHASE_SCOPE) {
         for key in ["scope_id", "parent_scope_id", "sequence"] {
             if let Some(value) = scope.get(key).filter(|value| !value.is_null()) {
                 correlation.insert(format!("phase.{key}"), value.clone());

@@ -294,7 +294,7 @@ fn process_labels(event: &Event, pid: i64) -> Labels {
 
 /// A count in the metadata of a sample.
 fn count(event: &Event, key: &str) -> Option<i64> {
-    let value = event.metadata.get(key)?.as_int()?;
+    let value = event.metadata.int(key)?;
     (value >= 0).then_some(value)
 }
 

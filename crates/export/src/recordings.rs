@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use stormlog_analysis::catalog::event_of_line;
 use stormlog_analysis::{artifacts_at, manifest_path, read_manifest, regular_file, segment_paths};
 use stormlog_format::{
-    Event, EventType, Manifest, SessionStatus, SessionSummary, Text, Value, classify, metadata_keys,
+    Event, EventType, Manifest, SessionStatus, SessionSummary, Text, classify, metadata_keys,
 };
 
 use crate::levels::{DeviceId, Labels, Levels};
@@ -137,10 +137,7 @@ impl Recordings {
             .iter()
             .filter(|event| EventType::Start.is(event.event_type.as_bytes()))
         {
-            let uuid = event
-                .metadata
-                .get(metadata_keys::DEVICE_UUID)
-                .and_then(Value::as_text);
+            let uuid = event.metadata.text(metadata_keys::DEVICE_UUID);
             if let Some(uuid) = uuid {
                 let uuid = uuid.to_str_lossy().into_owned();
                 self.know_device(&event.session_id, event.device_id, uuid);

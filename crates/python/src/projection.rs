@@ -24,7 +24,7 @@ pub(crate) fn project<'py>(
     let projected = projection::project(&view, Some(&observed))
         .map_err(|error| invalid_projection(py, &error))?;
     let whole = Reading::Record.deep_map(record)?.ok_or_else(no_mapping)?;
-    let metadata = view.get("metadata").and_then(Value::as_map);
+    let metadata = view.object("metadata");
     let severity_text = metadata.and_then(|metadata| metadata.get("severity_text"));
 
     let mut fields = Map::new();

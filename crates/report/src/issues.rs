@@ -6,6 +6,7 @@ use stormlog_analysis::issue::{Change, ChangedIssue, Issue};
 use stormlog_format::counted;
 
 use crate::escape::for_terminal;
+use crate::markdown::{code, escaped};
 use crate::{annotation, time};
 
 /// Renders issues (problems that were recognised across runs) as text, two lines each.
@@ -69,13 +70,13 @@ pub fn markdown(issues: &[Issue]) -> String {
     for issue in issues {
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | `{}` |",
-            in_table(&issue.severity),
+            "| {} | {} | {} | {} | {} | {} |",
+            escaped(&issue.severity.to_str_lossy()),
             issue.state,
-            in_table(&issue.title),
+            escaped(&issue.title.to_str_lossy()),
             issue.hit_count(),
             issue.last_seen_ns.map_or("-".into(), time::moment),
-            in_table(&issue.fingerprint_id),
+            code(&issue.fingerprint_id),
         );
     }
     out
@@ -89,15 +90,15 @@ pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
         let issue = &changed.issue;
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | `{}` |",
+            "| {} | {} | {} | {} | {} | {} |",
             changed.change.as_str().replace('_', " "),
-            in_table(&issue.severity),
-            in_table(&issue.title),
+            escaped(&issue.severity.to_str_lossy()),
+            escaped(&issue.title.to_str_lossy()),
             issue.hit_count(),
             changed
                 .hits_before
                 .map_or("-".into(), |hits| hits.to_string()),
-            in_table(&issue.fingerprint_id),
+            code(&issue.fingerprint_id),
         );
     }
     out
@@ -159,26 +160,6 @@ fn facts(issue: &Issue) -> String {
 
 fn plain(text: &stormlog_format::Text) -> String {
     for_terminal(&text.to_str_lossy()).into_owned()
-}
-
-/// Escapes a text so that it neither ends its cell of a Markdown table nor becomes markup.
-fn in_table(text: &stormlog_format::Text) -> String {
-    let mut out = String::new();
-    for ch in plain(text).chars() {
-        match ch {
-            '|' | '*' | '_' | '`' | '[' | ']' | '#' | '\\' => {
-                out.push('\\');
-                out.push(ch);
-            }
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            // An unescaped `@` would make GitHub notify the user whose name follows it.
-            '@' => out.push_str("&#64;"),
-            ch => out.push(ch),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

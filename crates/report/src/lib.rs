@@ -73,6 +73,7 @@ pub use moment::parse_moment;
 pub use page::Alignment;
 pub use phase::{Phase, phases_of};
 pub use png::to_png;
+pub use reduce::{Columns, columns};
 pub use removed::removed_lines;
 pub use scene::Scene;
 pub use served::{comparison_json, drawing_json, held_section, page_script, page_style};

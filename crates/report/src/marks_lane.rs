@@ -2,6 +2,7 @@
 //! down into the plot.
 
 use stormlog_analysis::detect::Severity;
+use stormlog_format::counted;
 
 use crate::chart::LEFT;
 use crate::mark::{Mark, MarkGroup, MarkKind, grouped};
@@ -153,8 +154,7 @@ impl Lane {
     pub(crate) fn note_unlabelled(&self, scene: &mut Scene, plot: Area) {
         let text = match self.placed.iter().filter(|label| label.is_none()).count() {
             0 => return,
-            1 => "1 unlabelled event".to_owned(),
-            count => format!("{count} unlabelled events"),
+            count => counted(count, "unlabelled event"),
         };
         let style = TextStyle::new(11.0, scene.theme.muted()).anchored(Anchor::End);
         scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
@@ -226,5 +226,30 @@ fn flag(scene: &mut Scene, (x, y): (f64, f64), severity: Severity) {
             fill: ink,
             outline: None,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_unlabelled_events_is_easy_to_read() {
+        let note = |count: usize| {
+            let lane = Lane {
+                groups: Vec::new(),
+                placed: vec![None; count],
+                rows: 0,
+            };
+            let mut scene = Scene::new(100, 100, Theme::Light);
+            lane.note_unlabelled(&mut scene, Area::new(0.0, 0.0, 100.0, 100.0));
+            match scene.shapes.pop() {
+                Some(Shape::Text { text, .. }) => text,
+                _ => String::new(),
+            }
+        };
+        assert_eq!(note(0), "");
+        assert_eq!(note(1), "1 unlabelled event");
+        assert_eq!(note(1234), "1,234 unlabelled events");
     }
 }

@@ -1,7 +1,7 @@
 //! Reduces the number of samples to draw without changing the chart: each pixel column keeps the
 //! first, lowest, highest and last value of its samples, so no peak is lost.
 
-use crate::scale::{Span, TimeScale};
+use crate::scale::TimeScale;
 use crate::track::UNKNOWN;
 
 /// The first, lowest, highest and last sample of a pixel column, each with its time.
@@ -98,30 +98,29 @@ pub(crate) fn pieces(
     pieces
 }
 
-/// The lowest and the highest value in each of `count` time columns, which divide the time span
-/// evenly; `None` where a column has no sample.
-pub(crate) fn columns(
-    times: &[i64],
-    values: &[i64],
-    span: Span,
+/// The lowest and the highest value in each column of a plot; `None` where a column has no point.
+pub type Columns = Vec<Option<(i64, i64)>>;
+
+/// The extremes of points (time and value) in each of `count` columns of a plot, which divide the
+/// time span from `from` to `to` evenly. Points outside the span are ignored.
+pub fn columns(
+    points: impl IntoIterator<Item = (i64, i64)>,
+    (from, to): (i64, i64),
     count: usize,
-) -> Vec<Option<(i64, i64)>> {
-    let mut columns: Vec<Option<(i64, i64)>> = vec![None; count];
-    let width = span.length() as f64 / count.max(1) as f64;
-    for (&time, &value) in times.iter().zip(values) {
-        if value == UNKNOWN || count == 0 {
+) -> Columns {
+    let mut columns: Columns = vec![None; count];
+    // Integers, because a float cannot represent nanoseconds exactly: points on the edge of a
+    // column would be in the column before it.
+    let length = i128::from(to) - i128::from(from);
+    for (time, value) in points {
+        if time < from || time > to || count == 0 {
             continue;
         }
-        let offset = time.saturating_sub(span.from) as f64;
-        let column_index = if width > 0.0 { offset / width } else { 0.0 };
-        if column_index < 0.0 {
-            continue;
-        }
-        let column = &mut columns[(column_index as usize).min(count - 1)];
-        *column = Some(match *column {
-            None => (value, value),
-            Some((low, high)) => (low.min(value), high.max(value)),
-        });
+        let share = (i128::from(time) - i128::from(from)) * count as i128 / length.max(1);
+        let index = usize::try_from(share).unwrap_or(0).min(count - 1);
+        let column = &mut columns[index];
+        let (low, high) = column.unwrap_or((value, value));
+        *column = Some((low.min(value), high.max(value)));
     }
     columns
 }
@@ -129,6 +128,7 @@ pub(crate) fn columns(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scale::Span;
 
     fn scale(to: i64, width: f64) -> TimeScale {
         TimeScale {
@@ -182,7 +182,32 @@ mod tests {
 
     #[test]
     fn columns_tell_no_samples_from_zero() {
-        let columns = columns(&[0, 1, 99], &[0, 7, 3], Span::new(0, 100), 4);
+        let columns = columns([(0, 0), (1, 7), (99, 3)], (0, 100), 4);
         assert_eq!(columns, [Some((0, 7)), None, None, Some((3, 3))]);
+    }
+
+    #[test]
+    fn a_point_on_an_edge_is_in_the_column_that_begins_there() {
+        let columns = columns([(5, 1)], (0, 10), 58);
+        assert_eq!(columns[29], Some((1, 1)));
+    }
+
+    #[test]
+    fn columns_keep_peaks() {
+        let points = (0..1000).map(|i| (i, if i == 511 { 99 } else { i % 3 }));
+        let columns = columns(points, (0, 999), 10);
+        assert_eq!(columns[5], Some((0, 99)));
+        assert_eq!(columns[9], Some((0, 2)));
+    }
+
+    #[test]
+    fn columns_of_nothing_and_nowhere() {
+        assert_eq!(columns([], (0, 9), 3), [None, None, None]);
+        assert_eq!(columns([(5, 1)], (5, 5), 2), [Some((1, 1)), None]);
+        assert_eq!(columns([(5, 1)], (6, 9), 0), []);
+        assert_eq!(
+            columns([(i64::MAX, 7)], (i64::MIN, i64::MAX), 2),
+            [None, Some((7, 7))]
+        );
     }
 }

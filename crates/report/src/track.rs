@@ -8,7 +8,7 @@ use stormlog_format::names;
 
 use crate::label::clean;
 use crate::phase::Phase;
-use crate::reduce;
+use crate::reduce::{self, Columns};
 use crate::scale::Span;
 
 /// The number that represents an unknown value; an unknown value is never drawn as zero.
@@ -182,17 +182,14 @@ impl DrawnTrack {
 
     /// Divides a range of the shared clock into equal columns and returns the lowest and highest
     /// value of a measure in each; `None` where no value is known.
-    pub fn columns(
-        &self,
-        measure: Measure,
-        (from_ns, to_ns): (i64, i64),
-        count: usize,
-    ) -> Vec<Option<(i64, i64)>> {
+    pub fn columns(&self, measure: Measure, (from_ns, to_ns): (i64, i64), count: usize) -> Columns {
         let span = Span::new(from_ns, to_ns);
         let range = self.within(span);
-        let times = &self.times[range.clone()];
-        let values = &self.values(measure)[range];
-        reduce::columns(times, values, self.own_span(span), count)
+        let times = self.times[range.clone()].iter().copied();
+        let values = self.values(measure)[range].iter().copied();
+        let known = times.zip(values).filter(|(_, value)| *value != UNKNOWN);
+        let Span { from, to } = self.own_span(span);
+        reduce::columns(known, (from, to), count)
     }
 
     /// The index of the sample nearest to a time on the shared clock of all ranks; `None` if there

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
+use stormlog_analysis::Loaded;
 
 use crate::digest::{Digest, Digests};
 use crate::live::LiveRuns;
@@ -16,7 +17,7 @@ use crate::machine::Machine;
 use crate::pages::{assets, compare, issues, list, run};
 use crate::runs::{Entry, Runs};
 use crate::server::{ServeError, Stopping};
-use crate::view::View;
+use crate::view::{View, recordings};
 use crate::{events, metrics, pages};
 
 /// The limits of the cache of drawings: the number of bytes of all drawings together, and the
@@ -88,10 +89,23 @@ impl App {
     /// Loads a run for a page, and stores its digest (verdict, peak and other facts) for the list
     /// of runs.
     pub(crate) fn load(&self, entry: &Entry) -> Result<View, String> {
-        let begun = Instant::now();
-        let view = View::load(entry, &*self.machine, &self.live)?;
-        self.digests.put(entry, Digest::of(&view), begun.elapsed());
+        let (view, ()) = self.load_with(entry, |_| Ok(()))?;
         Ok(view)
+    }
+
+    /// Like [`load`](Self::load), but also returns what `look` computes from the recordings of the
+    /// run before they are dropped from memory.
+    pub(crate) fn load_with<T>(
+        &self,
+        entry: &Entry,
+        look: impl FnOnce(&[Loaded]) -> Result<T, String>,
+    ) -> Result<(View, T), String> {
+        let begun = Instant::now();
+        let recordings = recordings(entry, &self.live)?;
+        let looked = look(&recordings)?;
+        let view = View::of(recordings, &*self.machine);
+        self.digests.put(entry, Digest::of(&view), begun.elapsed());
+        Ok((view, looked))
     }
 
     /// Finds a run by its id in URLs; `stamp` in the result is the current state of the run's

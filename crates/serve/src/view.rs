@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use stormlog_analysis::analyze::diagnosed;
+use stormlog_analysis::analyze::{diagnosed, in_order};
 use stormlog_analysis::detect::{self, Diagnosis, Severity};
 use stormlog_analysis::query::settle_statuses;
-use stormlog_analysis::timeline::{self, Member, Run, newest_first};
-use stormlog_analysis::{Damage, LoadOptions, LoadedSession, gather};
+use stormlog_analysis::timeline::{Run, run_among};
+use stormlog_analysis::{Damage, LoadOptions, Loaded, LoadedSession, gather};
 use stormlog_report::Story;
 
 use crate::live::LiveRuns;
@@ -26,42 +26,45 @@ pub(crate) struct View {
     pub(crate) is_running: bool,
 }
 
+/// Reads the files of a run. Records that cannot be read are skipped and listed as damage.
+pub(crate) fn recordings(entry: &Entry, live: &LiveRuns) -> Result<Vec<Loaded>, String> {
+    let mut recordings = match live.read(entry) {
+        Some(recordings) => recordings,
+        None => {
+            gather(&entry.paths, &LoadOptions::skipping())
+                .map_err(|(path, error)| format!("{}: {error}", path.display()))?
+                .loaded
+        }
+    };
+    // A sink may also contain sessions of other runs, which are not shown on the page of this run.
+    let ids = &entry.sessions;
+    for loaded in &mut recordings {
+        let sessions = &mut loaded.sessions;
+        sessions.retain(|one| ids.is_empty() || ids.contains(&one.summary.session_id));
+    }
+    Ok(recordings)
+}
+
 impl View {
-    /// Loads a run. Records that cannot be read are skipped, and the page lists them as damage. If
-    /// files without a manifest contain several runs, the newest run is shown.
+    /// Loads a run.
     pub(crate) fn load(
         entry: &Entry,
         machine: &dyn Machine,
         live: &LiveRuns,
     ) -> Result<Self, String> {
-        let options = LoadOptions::skipping();
-        let recordings = match live.read(entry) {
-            Some(recordings) => recordings,
-            None => {
-                gather(&entry.paths, &options)
-                    .map_err(|(path, error)| format!("{}: {error}", path.display()))?
-                    .loaded
-            }
-        };
-        let mut damage = Vec::new();
-        let mut sessions: Vec<(usize, LoadedSession)> = Vec::new();
-        for (artifact, loaded) in recordings.into_iter().enumerate() {
-            damage.extend(loaded.damage);
-            sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
-        }
-        // A sink may also contain sessions of other runs, which are not shown on the page of this
-        // run.
-        let ids = &entry.sessions;
-        sessions.retain(|(_, one)| ids.is_empty() || ids.contains(&one.summary.session_id));
+        Ok(Self::of(recordings(entry, live)?, machine))
+    }
+
+    /// Computes what the pages show about the given recordings. If files without a manifest contain
+    /// several runs, the newest run is shown.
+    pub(crate) fn of(recordings: Vec<Loaded>, machine: &dyn Machine) -> Self {
+        let mut sessions = in_order(&recordings);
+        let damage = recordings.into_iter().flat_map(|one| one.damage).collect();
         machine.surroundings(&mut |here| {
             settle_statuses(sessions.iter_mut().map(|(_, session)| session), here);
         });
-        newest_first(&mut sessions, |(_, session)| session);
-        let members = sessions.iter().map(Member::of_pair);
-        let newest = timeline::runs_newest_first(members).into_iter().next();
-        let mut chosen = newest.unwrap_or_default();
-        chosen.sort_by_key(|&one| sessions[one].1.summary.rank);
-        let chosen: Vec<&LoadedSession> = chosen.into_iter().map(|one| &sessions[one].1).collect();
+        let chosen = run_among(&sessions, None).into_iter();
+        let chosen: Vec<&LoadedSession> = chosen.map(|one| &sessions[one].1).collect();
         let (run, diagnosis) = diagnosed(&chosen, &detect::Options::default());
         let mut story = Story::of_run(&run, &chosen);
         story.add_diagnosis(&diagnosis);
@@ -73,14 +76,14 @@ impl View {
             .collect();
         folders.sort();
         folders.dedup();
-        Ok(Self {
+        Self {
             is_running: chosen.iter().any(|one| one.summary.status == running),
             run,
             diagnosis,
             story,
             damage,
             folders,
-        })
+        }
     }
 
     /// What the analysis found in the run, in a sentence, with the severity of the worst finding.

@@ -3,7 +3,6 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stormlog_capture::collect::Collector;
@@ -12,7 +11,7 @@ use stormlog_capture::collect::host::{Detail as HostDetail, HostCollector, Targe
 use stormlog_capture::collect::nvml::{self, NvmlCollector, Share};
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::record::{Detail, RecordOptions, Recorder};
-use stormlog_capture::store::{SinkConfig, host_name};
+use stormlog_capture::store::host_name;
 use stormlog_format::{
     DistributedIdentity, IdentityInput, Map, Text, Value, parse_duration, part_folders,
 };
@@ -127,53 +126,26 @@ pub(crate) fn sink_for_rank(root: &Path, identity: &DistributedIdentity) -> Path
     part_folders::of_rank(identity).map_or_else(|| root.to_path_buf(), |name| root.join(name))
 }
 
-/// The settings of a recorder: what it records, how often, and where it stores the events.
-pub(crate) struct Capture {
-    pub(crate) collectors: Vec<Box<dyn Collector>>,
-    pub(crate) interval: Duration,
-    pub(crate) identity: DistributedIdentity,
-    pub(crate) session_source: &'static str,
-    /// The pid of the process that the session belongs to; the recording process itself, unless
-    /// another process is recorded.
-    pub(crate) pid: u32,
-    pub(crate) sink: Option<SinkConfig>,
-    /// Which events the recorder makes from each sample, such as events for changes of memory and
-    /// for new peaks.
-    pub(crate) detail: Detail,
-    /// Whether the conditions for alerts are checked at every sample.
-    pub(crate) alerts: bool,
-    /// Key-value pairs that are stored with the first event of the session.
-    pub(crate) start_metadata: Map,
-}
-
-impl Capture {
-    /// Creates a recorder with these settings, without starting it. It keeps the latest
-    /// [`MAX_EVENTS`] events in memory.
-    pub(crate) fn recorder(self) -> Arc<Recorder> {
-        self.recorder_of(MAX_EVENTS, None)
-    }
-
-    /// Creates a recorder that keeps the latest `max_events` events in memory, and the latest
-    /// `bundle_events` events for an OOM bundle.
-    pub(crate) fn recorder_of(
-        self,
-        max_events: usize,
-        bundle_events: Option<usize>,
-    ) -> Arc<Recorder> {
-        let options = RecordOptions {
-            interval: self.interval,
-            max_events,
-            bundle_events,
-            alerts: self.alerts,
-            identity: self.identity,
-            session_source: self.session_source.into(),
-            host: host_name(),
-            pid: i64::from(self.pid),
-            sink: self.sink,
-            detail: self.detail,
-            start_metadata: self.start_metadata,
-        };
-        Recorder::new(options, self.collectors, None)
+/// The settings of a recorder that a command starts: it keeps the latest [`MAX_EVENTS`] events in
+/// memory and checks for alerts. It stores no events and writes no OOM bundles.
+pub(crate) fn record_options(
+    session_source: &str,
+    pid: u32,
+    identity: DistributedIdentity,
+    interval: Duration,
+) -> RecordOptions {
+    RecordOptions {
+        interval,
+        max_events: MAX_EVENTS,
+        bundle_events: None,
+        alerts: true,
+        identity,
+        session_source: session_source.into(),
+        host: host_name(),
+        pid: i64::from(pid),
+        sink: None,
+        detail: Detail::Samples,
+        start_metadata: Map::new(),
     }
 }
 
@@ -259,18 +231,10 @@ mod tests {
 
     #[test]
     fn what_came_last_is_looked_at_too() {
-        let capture = Capture {
-            collectors: vec![own_collector()],
-            interval: Duration::from_millis(5),
-            identity: IdentityArguments::default().resolve().unwrap(),
-            session_source: "test",
-            pid: std::process::id(),
-            sink: None,
-            detail: Detail::Changes,
-            alerts: true,
-            start_metadata: Map::new(),
-        };
-        let recorder = capture.recorder();
+        let identity = IdentityArguments::default().resolve().unwrap();
+        let (pid, interval) = (std::process::id(), Duration::from_millis(5));
+        let options = record_options("test", pid, identity, interval);
+        let recorder = Recorder::new(options, vec![own_collector()], None);
         let signals = Signals::that_end().unwrap();
         let mut looks = 0;
         let end = until_end(&recorder, &signals, Some(Duration::ZERO), |_| {

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use stormlog_analysis::timeline::{self, Member, newest_first};
+use stormlog_analysis::analyze::in_order;
+use stormlog_analysis::timeline::run_among;
 use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, gather};
 
 use crate::machine::settle_statuses;
@@ -32,13 +33,10 @@ pub fn load_run(
     let mut run = RunOfPaths::default();
     for path in paths {
         let gathered = gather(std::slice::from_ref(path), &options)?;
-        let mut sessions: Vec<(usize, LoadedSession)> = Vec::new();
-        for (artifact, loaded) in gathered.loaded.into_iter().enumerate() {
-            run.damage.extend(loaded.damage);
-            sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
-        }
+        let mut sessions = in_order(&gathered.loaded);
+        let damage = gathered.loaded.into_iter().flat_map(|one| one.damage);
+        run.damage.extend(damage);
         settle_statuses(sessions.iter_mut().map(|(_, session)| session));
-        newest_first(&mut sessions, |(_, session)| session);
         for index in run_among(&sessions, session_id) {
             let session = &sessions[index].1;
             if !is_among(&run.sessions, session) {
@@ -47,38 +45,6 @@ pub fn load_run(
         }
     }
     Ok(run)
-}
-
-/// The indices of the sessions of the newest run, or of the run of a given session, in order of
-/// rank. If a session is given, other sessions with the same rank and resource are left out.
-fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
-    let members = sessions.iter().map(Member::of_pair);
-    let runs = timeline::runs_newest_first(members);
-    let named = |index: usize| {
-        let id = &sessions[index].1.summary.session_id;
-        session_id.is_some_and(|wanted| *id == wanted)
-    };
-    let chosen = match session_id {
-        None => runs.into_iter().next(),
-        Some(_) => runs
-            .into_iter()
-            .find(|run| run.iter().any(|&one| named(one))),
-    };
-    let mut chosen = chosen.unwrap_or_default();
-    let resource = |index: usize| {
-        let session = &sessions[index].1;
-        let first = session.events.get(0);
-        let device = first.map(|event| event.origin().device_id);
-        (session.summary.rank, device)
-    };
-    let of_named: Vec<_> = chosen
-        .iter()
-        .filter(|&&one| named(one))
-        .map(|&one| resource(one))
-        .collect();
-    chosen.retain(|&one| named(one) || !of_named.contains(&resource(one)));
-    chosen.sort_by_key(|&one| sessions[one].1.summary.rank);
-    chosen
 }
 
 /// Whether the session was already loaded from another path. Sessions with the same id but

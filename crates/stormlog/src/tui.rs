@@ -17,7 +17,6 @@ mod monitor;
 mod outline;
 mod palette;
 mod plot;
-mod points;
 mod recent;
 mod run;
 mod sampler;

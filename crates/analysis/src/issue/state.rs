@@ -115,7 +115,7 @@ impl States {
             Some(Value::Int(1..)) => {}
             _ => return Err(StateError::NoVersion),
         }
-        let Some(Value::Map(issues)) = document.get("issues") else {
+        let Some(issues) = document.object("issues") else {
             return Err(StateError::NoIssues);
         };
         let mut entries = Vec::with_capacity(issues.len());

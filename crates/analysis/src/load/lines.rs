@@ -90,7 +90,7 @@ impl<'a> LineFiles<'a> {
         let hints = Hints::of(manifest);
         let sessions: Vec<Text> = files
             .iter()
-            .map(|file| hints.session(file).unwrap_or_else(|| fallback.clone()))
+            .map(|file| hints.session(file).unwrap_or(&fallback).clone())
             .collect();
         let defaults = sessions
             .iter()
@@ -257,10 +257,10 @@ impl<'a> LineFiles<'a> {
 
 /// The session of each segment, according to the manifest. If the manifest lists a segment twice,
 /// the last entry counts.
-pub(super) struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
+pub(crate) struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
 
 impl<'a> Hints<'a> {
-    pub(super) fn of(manifest: Option<&'a Manifest>) -> Self {
+    pub(crate) fn of(manifest: Option<&'a Manifest>) -> Self {
         let segments = manifest.into_iter().flat_map(|manifest| &manifest.segments);
         let hint = |segment: &'a Segment| {
             (
@@ -274,18 +274,19 @@ impl<'a> Hints<'a> {
         Self(segments.map(hint).collect())
     }
 
-    pub(super) fn session(&self, file: &Path) -> Option<Text> {
+    /// The session of a segment, which may be compressed: a manifest lists a segment by its name
+    /// without the suffix of a compressed file.
+    pub(crate) fn session(&self, file: &Path) -> Option<&'a Text> {
         let name = file.file_name()?.to_string_lossy();
         let plain = without_suffix(&name);
-        let hint = self.0.get(&*name).or_else(|| self.0.get(plain?))?;
-        hint.cloned()
+        *self.0.get(&*name).or_else(|| self.0.get(plain?))?
     }
 
     /// The missing segments among damaged files, each with its session.
     pub(super) fn lost(&self, damage: &[Damage]) -> Vec<(PathBuf, Text)> {
         let lost = damage.iter().filter_map(|damage| {
             let session = self.session(&damage.file)?;
-            Some((damage.file.clone(), session))
+            Some((damage.file.clone(), session.clone()))
         });
         lost.collect()
     }

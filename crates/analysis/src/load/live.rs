@@ -181,7 +181,7 @@ impl LiveSessions {
             };
             let file = parts.files.len();
             let name = segment.to_string_lossy().into_owned();
-            parts.files.push((name, hints.session(segment)));
+            parts.files.push((name, hints.session(segment).cloned()));
             let pieces = followed.pieces.iter();
             parts
                 .chunks

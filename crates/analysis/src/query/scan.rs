@@ -19,8 +19,9 @@ use stormlog_format::{Manifest, SessionSummary, Text};
 use super::catalog::{Source, SourceKind};
 use super::events::EventFilter;
 use super::filter::fits;
+use super::stream::size_of;
 use crate::columns::{EventRef, Events};
-use crate::load::{Damage, LoadOptions, load_matching, open};
+use crate::load::{Damage, Hints, LoadOptions, load_matching, open};
 
 /// Sinks (recording folders) with fewer bytes than this are read completely.
 const WORTH_SKIPPING: u64 = 8 << 20;
@@ -52,19 +53,16 @@ pub(crate) fn scan<'a>(
     filter: &EventFilter,
 ) -> Option<(Vec<Scanned<'a>>, Vec<Damage>)> {
     let manifest = source.manifest.as_ref()?;
-    let is_large = || {
-        let sizes = source.event_paths.iter();
-        let sizes = sizes.filter_map(|file| Some(file.metadata().ok()?.len()));
-        sizes.sum::<u64>() >= WORTH_SKIPPING
-    };
+    let is_large = || size_of(source) >= WORTH_SKIPPING;
     if source.kind != SourceKind::Sink || manifest.schema_version < 2 || !is_large() {
         return None;
     }
+    let hints = Hints::of(Some(manifest));
     let segments: Vec<Segment<'a>> = source
         .event_paths
         .iter()
         .map(|file| {
-            let session = session_of(manifest, file)?;
+            let session = session_of(manifest, &hints, file)?;
             Some(Segment { file, session })
         })
         .collect::<Option<_>>()?;
@@ -110,13 +108,12 @@ pub(crate) fn scan<'a>(
 
 /// The session that the manifest of a sink names for a segment, one of the sink's files; `None`
 /// when the manifest names none.
-pub(super) fn session_of<'a>(manifest: &'a Manifest, file: &Path) -> Option<&'a SessionSummary> {
-    let name = file.file_name()?.to_string_lossy();
-    let listed = manifest
-        .segments
-        .iter()
-        .rfind(|segment| segment.filename.to_str_lossy() == name)?;
-    let id = listed.session_id.as_ref()?;
+pub(super) fn session_of<'a>(
+    manifest: &'a Manifest,
+    hints: &Hints<'_>,
+    file: &Path,
+) -> Option<&'a SessionSummary> {
+    let id = hints.session(file)?;
     let mut sessions = manifest.sessions.iter();
     sessions.rfind(|session| session.session_id == *id)
 }

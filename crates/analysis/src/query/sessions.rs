@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value};
+use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text};
 
 use super::catalog::{Source, SourceKind};
 use super::filter::fits;
@@ -264,7 +264,7 @@ fn last_event_in_bundle(bundle: &Source, summary: &SessionSummary) -> Option<i64
 /// The session that the manifest of a diagnose bundle describes. `None` when it has no session id
 /// or an invalid status; other missing fields get placeholders, such as the pid -1.
 pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
-    if let Some(Value::Map(session)) = manifest.get("session")
+    if let Some(session) = manifest.object("session")
         && let Ok(summary) = SessionSummary::from_map(session)
     {
         return Some(summary);

@@ -22,8 +22,11 @@ use super::events::{EventFilter, EventRow, EventRows};
 use super::payload::path_text;
 use super::scan::{first_time, is_wanted, session_of};
 use super::store::Store;
+use crate::load::Hints;
 use cursor::{Cursor, Row, read_chain};
-use survey::{Chain, Home, Homes, chains, size_of, survey, survey_sink};
+use survey::{Chain, Home, Homes, chains, survey, survey_sink};
+
+pub(super) use survey::size_of;
 
 /// Sources with fewer bytes than this are loaded completely and sorted exactly.
 const WORTH_STREAMING: u64 = 8 << 20;
@@ -114,13 +117,15 @@ impl<'a> Merge<'a> {
             match source.kind {
                 SourceKind::DiagnoseBundle => {}
                 SourceKind::Sink => {
+                    let manifest = source.manifest.as_ref()?;
+                    let hints = Hints::of(Some(manifest));
                     let rollups = store.rollups(index);
                     let mut files = Vec::new();
                     for file in &source.event_paths {
                         if file.metadata().is_ok_and(|facts| facts.len() == 0) {
                             continue;
                         }
-                        let session = session_of(source.manifest.as_ref()?, file)?;
+                        let session = session_of(manifest, &hints, file)?;
                         let home = || {
                             Arc::new(Home {
                                 session_id: session.session_id.clone(),

@@ -53,6 +53,38 @@ pub fn runs_newest_first<'a>(members: impl IntoIterator<Item = Member<'a>>) -> V
     runs
 }
 
+/// The indices of the sessions of the newest run, or of the run of a given session, in order of
+/// rank. If a session is given, other sessions with the same rank and resource are left out.
+pub fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
+    let members = sessions.iter().map(Member::of_pair);
+    let runs = runs_newest_first(members);
+    let named = |index: usize| {
+        let id = &sessions[index].1.summary.session_id;
+        session_id.is_some_and(|wanted| *id == wanted)
+    };
+    let chosen = match session_id {
+        None => runs.into_iter().next(),
+        Some(_) => runs
+            .into_iter()
+            .find(|run| run.iter().any(|&one| named(one))),
+    };
+    let mut chosen = chosen.unwrap_or_default();
+    let resource = |index: usize| {
+        let session = &sessions[index].1;
+        let first = session.events.get(0);
+        let device = first.map(|event| event.origin().device_id);
+        (session.summary.rank, device)
+    };
+    let of_named: Vec<_> = chosen
+        .iter()
+        .filter(|&&one| named(one))
+        .map(|&one| resource(one))
+        .collect();
+    chosen.retain(|&one| named(one) || !of_named.contains(&resource(one)));
+    chosen.sort_by_key(|&one| sessions[one].1.summary.rank);
+    chosen
+}
+
 /// The fields that decide which run a session belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupedBy {

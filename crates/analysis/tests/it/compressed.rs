@@ -1,11 +1,10 @@
 //! Tests every format compressed, both complete and truncated.
 
-use std::io::Write;
-
+use flate2::Compression;
 use stormlog_analysis::LoadError;
 
 use crate::support::{
-    events, fixture, folder, lines, load, load_around_damage, refused, steps, write,
+    events, fixture, folder, gzip, lines, load, load_around_damage, refused, steps, write,
 };
 
 #[test]
@@ -34,7 +33,7 @@ fn a_plain_segment_comes_before_its_compressed_copy() {
     write(
         &folder,
         "segment-000001.jsonl.gz",
-        gzip(lines(2).as_bytes()),
+        gzip(lines(2).as_bytes(), Compression::fast()),
     );
     assert_eq!(events(&load(folder.path())).len(), 2);
 }
@@ -94,15 +93,13 @@ fn bundles_may_be_compressed() {
         let folder = folder();
         let read = |name: &str| std::fs::read(fixture(bundle).join(name)).expect("readable");
         write(&folder, "manifest.json", read("manifest.json"));
-        write(&folder, &format!("{file}.gz"), gzip(&read(file)));
+        write(
+            &folder,
+            &format!("{file}.gz"),
+            gzip(&read(file), Compression::fast()),
+        );
         let packed = load(folder.path());
         assert_eq!(events(&packed), events(&plain), "{bundle}");
         assert_eq!(packed.damage, []);
     }
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).expect("memory");
-    encoder.finish().expect("memory")
 }

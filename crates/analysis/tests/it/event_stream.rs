@@ -1,12 +1,12 @@
 //! Tests that streamed events have the same rows in the same order as loaded ones.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
+use flate2::Compression;
 use stormlog_analysis::query::{EventFilter, EventRow, Store};
 use stormlog_format::Map;
 
-use crate::support::{folder, write};
+use crate::support::{folder, gzip, write};
 
 /// One event of a session, with metadata of a given length.
 struct Line<'a> {
@@ -81,26 +81,36 @@ fn both(path: &std::path::Path, filter: &EventFilter) -> (Vec<Map>, Vec<Map>, Ve
 
 #[test]
 fn the_rows_are_those_of_loaded_events() {
+    streams_the_rows_of_loaded_events(|name, text| (name.to_owned(), text.into_bytes()));
+}
+
+#[test]
+fn the_rows_of_compressed_segments_are_those_of_loaded_events() {
+    streams_the_rows_of_loaded_events(|name, text| {
+        (
+            format!("{name}.gz"),
+            gzip(text.as_bytes(), Compression::none()),
+        )
+    });
+}
+
+/// `stored` is given the name and the lines of a segment, and returns the name and the content of
+/// its file.
+fn streams_the_rows_of_loaded_events(stored: impl Fn(&str, String) -> (String, Vec<u8>)) {
     let folder = folder();
+    let write_segment = |name: &str, text: String| {
+        let (name, content) = stored(name, text);
+        write(&folder, &format!("sink/{name}"), content);
+    };
     // Two sessions at the same time, one of them in two files, with neighbours out of order.
     let swapped = |n: i64| 10 * (n ^ 1);
-    write(
-        &folder,
-        "sink/segment-000001.jsonl",
-        lines("s1", (0..300).map(swapped)),
-    );
-    write(
-        &folder,
-        "sink/segment-000002.jsonl",
-        lines("s1", (300..600).map(swapped)),
-    );
-    write(
-        &folder,
-        "sink/segment-000003.jsonl",
+    write_segment("segment-000001.jsonl", lines("s1", (0..300).map(swapped)));
+    write_segment("segment-000002.jsonl", lines("s1", (300..600).map(swapped)));
+    write_segment(
+        "segment-000003.jsonl",
         lines("s2", (0..600).map(|n| 5 + 10 * n)),
     );
     // The same times in another source, which is compressed and has no manifest.
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut text = lines("s3", (150..270).map(|n| 10 * n));
     let stop = Line {
         session: "s3",
@@ -109,11 +119,10 @@ fn the_rows_are_those_of_loaded_events() {
         padding: 1,
     };
     let _ = writeln!(text, "{}", stop.text());
-    packed.write_all(text.as_bytes()).expect("memory");
     write(
         &folder,
         "other_events.jsonl.gz",
-        packed.finish().expect("memory"),
+        gzip(text.as_bytes(), Compression::none()),
     );
     let segments = [
         ("segment-000001.jsonl", "s1"),
@@ -205,6 +214,44 @@ fn events_far_out_of_order_are_counted() {
         warning.contains("events are listed after events of a later time"),
         "{warning}"
     );
+}
+
+#[test]
+fn compressed_segments_of_the_same_time_are_merged() {
+    let folder = folder();
+    // Each segment has more events than are sorted at a time.
+    for (number, session) in [(1, "s1"), (2, "s2")] {
+        let line = |time_ns| {
+            let line = Line {
+                session,
+                time_ns,
+                kind: "sample",
+                padding: 1,
+            };
+            line.text() + "\n"
+        };
+        let text: String = (0..20_000).map(line).collect();
+        write(
+            &folder,
+            &format!("sink/segment-00000{number}.jsonl.gz"),
+            gzip(text.as_bytes(), Compression::fast()),
+        );
+    }
+    // A file so large that the events are streamed.
+    write(&folder, "events.jsonl", lines("s3", 0..1100));
+    let segments = [
+        ("segment-000001.jsonl", "s1"),
+        ("segment-000002.jsonl", "s2"),
+    ];
+    let sessions = [("s1", "completed"), ("s2", "completed")];
+    write(
+        &folder,
+        "sink/manifest.json",
+        manifest(&segments, &sessions),
+    );
+    let (loaded, streamed, warnings) = both(folder.path(), &EventFilter::default());
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert!(streamed == loaded);
 }
 
 #[test]

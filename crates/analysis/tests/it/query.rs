@@ -3,11 +3,12 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use flate2::Compression;
 use stormlog_analysis::query::{
     AttachmentFilter, EventFilter, RunAttachmentFilter, SessionFilter, Store,
 };
 
-use crate::support::{folder, line, write};
+use crate::support::{folder, gzip, line, write};
 
 fn manifest(segment: &str) -> String {
     format!(
@@ -217,7 +218,29 @@ fn a_relative_path_lists_what_its_absolute_form_does() {
 
 #[test]
 fn a_large_sink_is_read_only_where_it_matters() {
+    let plain = |name: &str, text: String| (name.to_owned(), text.into_bytes());
+    reads_only_the_segments_that_matter(plain);
+}
+
+#[test]
+fn a_large_sink_with_compressed_segments_is_read_only_where_it_matters() {
+    let packed = |name: &str, text: String| {
+        (
+            format!("{name}.gz"),
+            gzip(text.as_bytes(), Compression::none()),
+        )
+    };
+    reads_only_the_segments_that_matter(packed);
+}
+
+/// `stored` is given the name and the lines of a segment, and returns the name and the content of
+/// its file.
+fn reads_only_the_segments_that_matter(stored: impl Fn(&str, String) -> (String, Vec<u8>)) {
     let folder = folder();
+    let write_segment = |name: &str, text: String| {
+        let (name, content) = stored(name, text);
+        write(&folder, &name, content);
+    };
     let long = "x".repeat(2000);
     let records = |session: &str, first: i64| -> String {
         let one = |n: i64| {
@@ -228,10 +251,10 @@ fn a_large_sink_is_read_only_where_it_matters() {
         };
         (0..2500).map(one).collect()
     };
-    write(&folder, "segment-000001.jsonl", records("a", 0));
-    write(&folder, "segment-000002.jsonl", records("b", 10_000));
+    write_segment("segment-000001.jsonl", records("a", 0));
+    write_segment("segment-000002.jsonl", records("b", 10_000));
     // These files contain only damage, so a query that opens them reports it.
-    write(&folder, "segment-000003.jsonl", "broken\n");
+    write_segment("segment-000003.jsonl", "broken\n".to_owned());
     let session = |id: &str| {
         format!(
             r#"{{"session_id": "{id}", "status": "completed", "started_at_ns": 1, "host": "h",
@@ -260,7 +283,8 @@ fn a_large_sink_is_read_only_where_it_matters() {
     assert_eq!(rows.len(), 2500);
     assert_eq!(messages(&store), Vec::<String>::new());
     let path = rows.get(0).expect("a row").source_path.to_string();
-    assert!(path.ends_with("segment-000002.jsonl"), "{path}");
+    let (name, _) = stored("segment-000002.jsonl", String::new());
+    assert!(path.ends_with(&name), "{path}");
     // The second query loads the sink and finds all events.
     assert_eq!(store.events(&of_b).len(), 2500);
     assert_eq!(messages(&store).len(), 1);

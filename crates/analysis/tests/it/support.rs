@@ -1,7 +1,9 @@
 //! Helpers of the tests: fixtures, short ways to load, and records to write.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
 use stormlog_analysis::{
     Damage, EventRef, LoadError, LoadOptions, Loaded, OnError, load_sessions, stream_events,
 };
@@ -29,6 +31,13 @@ pub(crate) fn write(folder: &tempfile::TempDir, name: &str, bytes: impl AsRef<[u
     std::fs::create_dir_all(parent).expect("the folder can be made");
     std::fs::write(&path, bytes).expect("the file can be written");
     path
+}
+
+/// The content of a gzip file. With [`Compression::none`], a large file stays large.
+pub(crate) fn gzip(bytes: &[u8], level: Compression) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
 }
 
 pub(crate) fn raise() -> LoadOptions<'static> {

@@ -337,7 +337,7 @@ mod tests {
             assert!(!payload.contains(name), "{name}");
         }
         assert_eq!(payload.get("device_used"), Some(&Value::Int(9)));
-        let metadata = payload.get("metadata").and_then(Value::as_map).unwrap();
+        let metadata = payload.object("metadata").unwrap();
         let unknown = ["allocator_allocated_bytes", "allocator_reserved_bytes"];
         assert_eq!(listed(metadata), unknown);
         // In the events of stormlog 0.3.9's trackers, counters are always numbers.

@@ -5,12 +5,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use stormlog_analysis::{EventRef, LoadOptions, OnError, load_sessions};
+use stormlog_analysis::{EventRef, LoadOptions, OnError, load_sessions, read_manifest};
 use stormlog_capture::store::{BackgroundSink, Sink, SinkConfig, Thinning};
 use stormlog_format::{Event, Manifest, json};
 
 use crate::events::session;
 use crate::process::{child, given_directory, kill};
+use crate::scripted::wait_until;
 use crate::thinning::busy_sample;
 
 const DIRECTORIES: u64 = 20;
@@ -18,6 +19,10 @@ const KILLS_EACH: u64 = 10;
 
 /// The budget is small, so that segments are rewritten all the time.
 const BUDGET: u64 = 256 << 10;
+
+/// A process is killed when it has thinned away at least this many samples. Ten processes together
+/// thin away more samples than the budget can hold.
+const LEAST_THINNED: i64 = 100;
 
 /// One event in this many is not a sample and must survive.
 const ALERT_EVERY: i64 = 499;
@@ -96,19 +101,20 @@ fn kill_one(directory: &Path, delay: Duration) -> Killed {
     let mut victim = child("thinning_crash::victim", directory).spawn().unwrap();
     let id = format!("session-{}", victim.id());
     let out = BufReader::new(victim.stdout.take().unwrap());
-    let (sender, is_ready) = std::sync::mpsc::channel();
+    let thinned_before = samples_thinned(directory);
     let reader = std::thread::spawn(move || {
         let mut last = 0;
         for line in out.split(b'\n').map_while(Result::ok) {
             let count = line.strip_prefix(b"@").map(String::from_utf8_lossy);
             if let Some(count) = count.and_then(|count| count.parse().ok()) {
                 last = count;
-                let _ = sender.send(());
             }
         }
         last
     });
-    is_ready.recv_timeout(Duration::from_mins(2)).unwrap();
+    wait_until("the process has thinned", || {
+        samples_thinned(directory) >= thinned_before + LEAST_THINNED
+    });
     std::thread::sleep(delay);
     kill(victim);
     Killed {
@@ -116,6 +122,13 @@ fn kill_one(directory: &Path, delay: Duration) -> Killed {
         // A number that was cut off is smaller than the printed one.
         flushed: reader.join().unwrap(),
     }
+}
+
+/// The number of samples that the manifest on disk counts as thinned away.
+fn samples_thinned(directory: &Path) -> i64 {
+    let thinned = read_manifest(&directory.join("manifest.json"));
+    let thinned = thinned.and_then(|manifest| manifest.thinned);
+    thinned.unwrap_or_default().samples_dropped
 }
 
 /// The manifest on disk, before the loader settles it.
@@ -250,5 +263,9 @@ fn two_hundred_processes_killed_while_thinning_lose_nothing_that_was_kept() {
         started.elapsed().as_secs_f64()
     );
     assert!(processes >= 200);
-    assert!(thinned > kept, "hardly anything was thinned");
+    assert!(
+        thinned > kept,
+        "only {thinned} of {} samples were thinned",
+        thinned + kept
+    );
 }

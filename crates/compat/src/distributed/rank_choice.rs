@@ -43,7 +43,7 @@ impl RankChoice {
     /// Determines the rank of the timeline in `file`, whose contents are `payload`, and marks the
     /// rank as used.
     pub(super) fn choose(&mut self, file: &Path, payload: &Map) -> RankContext {
-        let nested = |key: &str| payload.get(key).and_then(Value::as_map);
+        let nested = |key: &str| payload.object(key);
         let maps = [
             Some(payload),
             nested("metadata"),

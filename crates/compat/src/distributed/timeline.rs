@@ -181,15 +181,15 @@ fn bundle_session(directory: &Path, first_ns: i64) -> Option<SessionSummary> {
     let Ok(Value::Map(manifest)) = parse(&text) else {
         return None;
     };
-    let session = manifest.get("session").and_then(Value::as_map);
+    let session = manifest.object("session");
     if let Some(Ok(summary)) = session.map(SessionSummary::from_map) {
         return Some(summary);
     }
-    let session_id = manifest.get("session_id").and_then(Value::as_text);
+    let session_id = manifest.text("session_id");
     let session_id = session_id.filter(|id| !id.is_blank())?;
     let status = manifest.get("session_status").unwrap_or(&Value::Null);
     let status = SessionStatus::of_value(status).unwrap_or(SessionStatus::Incomplete);
-    let created = manifest.get("created_iso").and_then(Value::as_text);
+    let created = manifest.text("created_iso");
     let created_ns = created
         .and_then(Text::as_str)
         .and_then(stormlog_analysis::query::iso_to_ns);

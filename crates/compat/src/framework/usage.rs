@@ -114,11 +114,7 @@ mod tests {
     use super::*;
 
     fn kinds(found: &[Map]) -> Vec<String> {
-        let kind = |map: &Map| {
-            map.get("type")
-                .and_then(Value::as_text)
-                .map(Text::to_string)
-        };
+        let kind = |map: &Map| map.text("type").map(Text::to_string);
         found.iter().filter_map(kind).collect()
     }
 

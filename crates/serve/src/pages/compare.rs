@@ -7,9 +7,9 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{FailOn, Gates, Side, compare, profile_of};
-use stormlog_analysis::{LoadOptions, gather};
 use stormlog_report::compare::sections;
 use stormlog_report::{Alignment, comparison_json};
 
@@ -141,33 +141,28 @@ pub(crate) async fn data(
 
 fn document(app: &App, base: &Entry, new: &Entry, wish: &Wish) -> Result<String, String> {
     let gates = wish.gates()?;
-    let stories = (app.load(base)?.story, app.load(new)?.story);
+    let load = |entry: &Entry| {
+        let (view, side) = app.load_with(entry, |recordings| side(entry, recordings))?;
+        Ok::<_, String>((view.story, side))
+    };
+    let (base_story, base_side) = load(base)?;
+    let (new_story, new_side) = load(new)?;
     let names = (base.name.as_str(), new.name.as_str());
-    let drawing = comparison_json(&stories.0, &stories.1, names, wish.alignment);
+    let drawing = comparison_json(&base_story, &new_story, names, wish.alignment);
     let (drawing, note) = match drawing {
         Ok(drawing) => (drawing, None),
         Err(error) => ("null".to_owned(), Some(error.to_string())),
     };
-    drop(stories);
-    let comparison = compare(side(base)?, side(new)?, &gates);
+    let comparison = compare(base_side, new_side, &gates);
     let markup = sections(&comparison).map_err(|error| error.to_string())?;
     let parts = serde_json::json!({ "sections": markup, "note": note });
     Ok(format!("{{\"drawing\":{drawing},\"parts\":{parts}}}"))
 }
 
-fn side(entry: &Entry) -> Result<Side, String> {
-    let options = LoadOptions::skipping();
-    let failure = |text: String| format!("{}: {text}", entry.name);
-    let mut gathered =
-        gather(&entry.paths, &options).map_err(|(_, error)| failure(error.to_string()))?;
-    let ids = &entry.sessions;
-    for loaded in &mut gathered.loaded {
-        let sessions = &mut loaded.sessions;
-        sessions.retain(|one| ids.is_empty() || ids.contains(&one.summary.session_id));
-    }
-    let profile = profile_of(&gathered.loaded, &AnalyzeOptions::default());
+fn side(entry: &Entry, recordings: &[Loaded]) -> Result<Side, String> {
+    let profile = profile_of(recordings, &AnalyzeOptions::default());
     Ok(Side {
         source: entry.name.clone(),
-        profile: profile.map_err(|error| failure(error.to_string()))?,
+        profile: profile.map_err(|error| format!("{}: {error}", entry.name))?,
     })
 }

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use stormlog_capture::collect::host::{self, HostCollector, Target};
-use stormlog_capture::record::Detail;
 use stormlog_capture::record::phases::PhaseThread;
+use stormlog_capture::record::{RecordOptions, Recorder};
 use stormlog_capture::store::SinkConfig;
-use stormlog_format::{Map, SessionStatus};
+use stormlog_format::SessionStatus;
 
 use crate::console::Console;
-use crate::recording::{Capture, IdentityArguments, positive_seconds};
+use crate::recording::{IdentityArguments, positive_seconds, record_options};
 use crate::signals::Signals;
 use crate::{Dialect, Exit};
 
@@ -46,21 +46,15 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let capture = Capture {
-        collectors: vec![Box::new(
-            HostCollector::new(Target::ThisProcess, host::Detail::Resident)
-                .limited_to(Some(LIMIT_BYTES)),
-        )],
-        interval: Duration::from_millis(20),
-        identity: IdentityArguments::default().resolve()?,
-        session_source: "stormlog.demo",
-        pid: std::process::id(),
+    let collector = HostCollector::new(Target::ThisProcess, host::Detail::Resident)
+        .limited_to(Some(LIMIT_BYTES));
+    let identity = IdentityArguments::default().resolve()?;
+    let (pid, interval) = (std::process::id(), Duration::from_millis(20));
+    let options = RecordOptions {
         sink: Some(SinkConfig::new(&arguments.dir)),
-        detail: Detail::Samples,
-        alerts: true,
-        start_metadata: Map::new(),
+        ..record_options("stormlog.demo", pid, identity, interval)
     };
-    let recorder = capture.recorder();
+    let recorder = Recorder::new(options, vec![Box::new(collector)], None);
     writeln!(
         console.err,
         "running {seconds} s of training with a leak of {leak} KiB per step on a {device} GiB \

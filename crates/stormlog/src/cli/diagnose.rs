@@ -217,11 +217,11 @@ pub(crate) struct Document<'a> {
     #[schemars(with = "Summary")]
     summary: &'a Map,
     /// The verdict, as in `report.json` of the bundle.
-    #[schemars(with = "Option<Verdict>")]
-    verdict: Option<&'a Value>,
+    #[schemars(with = "Verdict")]
+    verdict: &'a Value,
     /// The findings, as in `report.json` of the bundle.
-    #[schemars(with = "Option<Vec<Finding>>")]
-    findings: Option<&'a Value>,
+    #[schemars(with = "Vec<Finding>")]
+    findings: &'a Value,
 }
 
 #[derive(Clone, Copy)]
@@ -252,7 +252,6 @@ fn print_outcome(
     }
     let directory = outcome.directory.display().to_string();
     if as_json {
-        let report = outcome.report.as_ref();
         return Ok(console.print_json(&Document {
             artifact: directory,
             status,
@@ -261,8 +260,8 @@ fn print_outcome(
             raised: &outcome.raised,
             error: outcome.error.as_deref(),
             summary: &outcome.summary,
-            verdict: report.map(|report| &report["verdict"]),
-            findings: report.map(|report| &report["findings"]),
+            verdict: &outcome.report["verdict"],
+            findings: &outcome.report["findings"],
         })?);
     }
     writeln!(console.out, "Artifact: {}", for_terminal(&directory))?;
@@ -277,11 +276,7 @@ fn print_outcome(
         raised => raised.join(", "),
     };
     writeln!(console.out, "Findings: {raised}")?;
-    if let Some(headline) = outcome
-        .report
-        .as_ref()
-        .and_then(|report| report["verdict"]["headline"].as_str())
-    {
+    if let Some(headline) = outcome.report["verdict"]["headline"].as_str() {
         writeln!(console.out, "Verdict: {}", for_terminal(headline))?;
     }
     Ok(())

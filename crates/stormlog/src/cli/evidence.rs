@@ -211,8 +211,8 @@ fn read_answer(directory: &Path, id: &str) -> Option<Map> {
     file.take(LARGEST_BYTES).read_to_end(&mut text).ok()?;
     let answer = parse(&text).ok()?;
     let answer = answer.as_map()?;
-    let evidence = answer.get("evidence")?.as_map()?;
-    (*answer.get("request")?.as_text()? == id).then(|| evidence.clone())
+    let evidence = answer.object("evidence")?;
+    (*answer.text("request")? == id).then(|| evidence.clone())
 }
 
 fn windows(answer: Option<&Map>) -> usize {
@@ -273,7 +273,7 @@ fn lines(answer: &Map) -> Vec<String> {
         let windows = evidence.windows.iter().map(bytes);
         bytes::human(windows.fold(0, i64::saturating_add))
     };
-    let device = answer.get("device").and_then(Value::as_int);
+    let device = answer.int("device");
     let mut lines = vec![format!(
         "GPU {device}: {count}; of the memory allocated in windows, \
          {survivors} stayed in use; memory in use changed by {growth}",

@@ -347,9 +347,9 @@ mod tests {
     use stormlog_format::DistributedIdentity;
 
     use super::*;
-    use stormlog_capture::record::Detail;
+    use stormlog_capture::record::{Detail, RecordOptions};
 
-    use crate::recording::{Capture, MAX_EVENTS, own_collector};
+    use crate::recording::{MAX_EVENTS, own_collector, record_options};
 
     fn flags(folder: &Path) -> FlightFlags {
         FlightFlags {
@@ -362,23 +362,19 @@ mod tests {
     }
 
     fn recorder(flags: &FlightFlags) -> std::sync::Arc<Recorder> {
-        let capture = Capture {
-            collectors: vec![own_collector()],
-            interval: Duration::from_millis(5),
-            identity: DistributedIdentity {
-                job_id: None,
-                rank: 0,
-                local_rank: 0,
-                world_size: 1,
-            },
-            session_source: "test",
-            pid: std::process::id(),
-            sink: None,
-            detail: Detail::Changes,
-            alerts: true,
-            start_metadata: Map::new(),
+        let identity = DistributedIdentity {
+            job_id: None,
+            rank: 0,
+            local_rank: 0,
+            world_size: 1,
         };
-        let recorder = capture.recorder_of(MAX_EVENTS, flags.bundle_events(MAX_EVENTS));
+        let (pid, interval) = (std::process::id(), Duration::from_millis(5));
+        let options = RecordOptions {
+            bundle_events: flags.bundle_events(MAX_EVENTS),
+            detail: Detail::Changes,
+            ..record_options("test", pid, identity, interval)
+        };
+        let recorder = Recorder::new(options, vec![own_collector()], None);
         recorder.start().unwrap();
         std::thread::sleep(Duration::from_millis(30));
         recorder

@@ -13,10 +13,10 @@ use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::record::clock::now_ns;
 use stormlog_capture::record::export::{ExportFormat, export};
-use stormlog_capture::record::{Detail, Recorder};
+use stormlog_capture::record::{RecordOptions, Recorder};
 use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_export::prometheus;
-use stormlog_format::{Map, SessionStatus, Text, counted};
+use stormlog_format::{SessionStatus, Text, counted};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 use stormlog_serve::{Binding, Server, Token};
@@ -31,8 +31,8 @@ use crate::failure::hinted;
 use crate::last_words;
 use crate::online::{Online, ProgramEnd, Targets, Watched};
 use crate::recording::{
-    Capture, IdentityArguments, gpu_collectors, positive_seconds, sink_for_rank, tree_collector,
-    until_end,
+    IdentityArguments, gpu_collectors, positive_seconds, record_options, sink_for_rank,
+    tree_collector, until_end,
 };
 use crate::services::Finished;
 use crate::signals::Signals;
@@ -294,18 +294,12 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<Arc<Recor
         thinning: Some(Thinning::DEFAULT),
         ..SinkConfig::new(sink_for_rank(root, &identity))
     });
-    let capture = Capture {
-        collectors,
-        interval: arguments.interval,
-        identity,
-        session_source: "stormlog.track",
-        pid: pid.unwrap_or_else(std::process::id),
+    let pid = pid.unwrap_or_else(std::process::id);
+    let options = RecordOptions {
         sink,
-        detail: Detail::Samples,
-        alerts: true,
-        start_metadata: Map::new(),
+        ..record_options("stormlog.track", pid, identity, arguments.interval)
     };
-    Ok(capture.recorder())
+    Ok(Recorder::new(options, collectors, None))
 }
 
 /// Writes the output file if one was requested, and prints a summary of the recording.

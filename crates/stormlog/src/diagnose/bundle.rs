@@ -71,8 +71,8 @@ pub struct Outcome {
     pub raised: Vec<String>,
     /// The content of `diagnostic_summary.json`.
     pub summary: Map,
-    /// The content of `report.json`, when there was data to analyze.
-    pub report: Option<serde_json::Value>,
+    /// The content of `report.json`.
+    pub report: serde_json::Value,
     /// Why the diagnosis failed or is incomplete; `None` if it is complete.
     pub error: Option<String>,
 }
@@ -188,7 +188,7 @@ impl Bundle {
             exit,
             summary: map_of(&summary),
             raised: summary.raised,
-            report: Some(document),
+            report: document,
             error,
         }
     }

@@ -24,13 +24,9 @@ pub fn environment(gpu: Option<u32>) -> Map {
 /// The memory use of a GPU from the framework's counters: sizes in bytes, and ratios such as the
 /// fragmentation. A value is unknown if a counter from which it is computed is unknown.
 pub fn fragmentation(gpu: &Map) -> Map {
-    let number = |key: &str| gpu.get(key).and_then(Value::as_int);
-    let stats = gpu.get("memory_stats").and_then(Value::as_map);
-    let stat = |key: &str| {
-        stats
-            .and_then(|stats| stats.get(key))
-            .and_then(Value::as_int)
-    };
+    let number = |key: &str| gpu.int(key);
+    let stats = gpu.object("memory_stats");
+    let stat = |key: &str| stats.and_then(|stats| stats.int(key));
     let mut map = Map::new();
     if let Some(error) = gpu.get("error") {
         map.insert("error", error.clone());

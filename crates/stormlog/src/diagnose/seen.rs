@@ -2,9 +2,7 @@
 //! summary describes.
 
 use stormlog_analysis::{Events, Loaded, LoadedSession};
-use stormlog_format::{
-    Counters, EventType, Map, SessionSummary, Text, Value, classify, metadata_keys,
-};
+use stormlog_format::{Counters, EventType, Map, SessionSummary, Text, classify, metadata_keys};
 
 /// Whether the recording of a diagnosis is complete, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,9 +122,7 @@ impl Seen {
 /// Whether an error event records that the kernel killed a process; such kills are already counted
 /// in `oom_kills`.
 fn is_kill(metadata: &Map) -> bool {
-    let reason = metadata
-        .get(metadata_keys::OOM_REASON)
-        .and_then(Value::as_text);
+    let reason = metadata.text(metadata_keys::OOM_REASON);
     reason.is_some_and(|reason| *reason == classify::KERNEL_OOM_KILL)
 }
 
@@ -150,7 +146,7 @@ impl Subject {
             }
             backend.get_or_insert_with(|| {
                 let named = event.metadata();
-                let named = named.get("backend").and_then(Value::as_text).cloned();
+                let named = named.text("backend").cloned();
                 let fallback = if device < 0 { "cpu" } else { "cuda" };
                 named.map_or_else(|| fallback.to_owned(), |name| name.to_string())
             });

@@ -12,13 +12,13 @@ use stormlog_capture::collect::host::{self, DECLARED_LIMIT, HostCollector};
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::record::event::TrackedEvent;
-use stormlog_capture::record::{Detail, EventQuery, Recorder};
+use stormlog_capture::record::{EventQuery, RecordOptions, Recorder};
 use stormlog_capture::store::SinkConfig;
-use stormlog_format::{EventType, Map, SessionStatus, Value};
+use stormlog_format::{EventType, SessionStatus, Value};
 
 use super::{Bundle, Ending, Flavour, Seen, native_history};
 use crate::child;
-use crate::recording::{Capture, End, IdentityArguments, gpu_collectors, until_end};
+use crate::recording::{End, IdentityArguments, gpu_collectors, record_options, until_end};
 use crate::signals::Signals;
 use crate::watched;
 
@@ -62,21 +62,17 @@ pub(crate) fn watch(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> 
 }
 
 fn sample(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
-    let capture = Capture {
-        collectors: collectors(watch)?,
-        interval: watch.interval,
-        identity: IdentityArguments::default().resolve()?,
-        session_source: watch.flavour.source(),
-        pid: match watch.target {
-            Target::Process(pid) => pid,
-            _ => std::process::id(),
-        },
-        sink: Some(SinkConfig::new(bundle.telemetry())),
-        detail: Detail::Samples,
-        alerts: true,
-        start_metadata: Map::new(),
+    let collectors = collectors(watch)?;
+    let identity = IdentityArguments::default().resolve()?;
+    let pid = match watch.target {
+        Target::Process(pid) => pid,
+        _ => std::process::id(),
     };
-    let recorder = capture.recorder();
+    let options = RecordOptions {
+        sink: Some(SinkConfig::new(bundle.telemetry())),
+        ..record_options(watch.flavour.source(), pid, identity, watch.interval)
+    };
+    let recorder = Recorder::new(options, collectors, None);
     let kills_before = oom_kills(watch);
     let signals = Signals::that_end()?;
     recorder.start()?;

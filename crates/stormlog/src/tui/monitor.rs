@@ -168,7 +168,7 @@ impl Monitor {
 
     fn take_one(&mut self, event: &Event) {
         let key = (event.rank, event.device_id);
-        let word = |key: &str| event.metadata.get(key).and_then(|value| value.as_text());
+        let word = |key: &str| event.metadata.text(key);
         if let Some(status) = word(metadata_keys::COLLECTOR_HEALTH_STATUS) {
             let reason = word(metadata_keys::COLLECTOR_LAST_ERROR)
                 .or(word(metadata_keys::COLLECTOR_DEGRADATION_REASON));

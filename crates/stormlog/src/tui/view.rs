@@ -101,6 +101,9 @@ pub(crate) enum Hit {
 /// Finds out what is drawn at a column and a row of the screen. The positions of clickable things
 /// are computed from the same layouts that are used for drawing.
 pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
+    if model.help {
+        return None;
+    }
     let position = Position::new(column, row);
     let [_, body, _] = parts(Rect::new(0, 0, model.size.0, model.size.1));
     if let Some(dialog) = &model.dialog {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use stormlog_capture::collect::nvml::{self, Share};
 use stormlog_capture::collect::process_tree::descendants;
-use stormlog_capture::record::{Detail, Recorder};
+use stormlog_capture::record::{RecordOptions, Recorder};
 use stormlog_capture::store::{SinkConfig, Thinning};
-use stormlog_format::{DistributedIdentity, Map, SessionStatus, part_folders, session_sources};
+use stormlog_format::{DistributedIdentity, SessionStatus, part_folders, session_sources};
 
 use super::inbox;
 use super::{Ended, Plan, free_name};
 use crate::last_words;
-use crate::recording::{Capture, gpu_collectors};
+use crate::recording::{gpu_collectors, record_options};
 
 /// The time between two checks. A check reads from the GPU driver which processes use each GPU.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -98,21 +98,21 @@ fn start(
     identity: &DistributedIdentity,
     gpus: &[u32],
 ) -> Option<Arc<Recorder>> {
-    let capture = Capture {
-        collectors: gpu_collectors(gpus, Share::Tree(pid)).ok()?,
-        interval,
-        identity: identity.clone(),
-        session_source: session_sources::RUN_OUTSIDE,
-        pid,
+    let collectors = gpu_collectors(gpus, Share::Tree(pid)).ok()?;
+    let options = RecordOptions {
         sink: Some(SinkConfig {
             thinning: Some(Thinning::DEFAULT),
             ..SinkConfig::new(free_name(root, part_folders::OUTSIDE))
         }),
-        detail: Detail::Samples,
         alerts: false,
-        start_metadata: Map::new(),
+        ..record_options(
+            session_sources::RUN_OUTSIDE,
+            pid,
+            identity.clone(),
+            interval,
+        )
     };
-    let recorder = capture.recorder();
+    let recorder = Recorder::new(options, collectors, None);
     recorder.start().ok()?;
     Some(recorder)
 }

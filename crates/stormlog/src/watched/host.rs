@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::oom::Retention;
-use stormlog_capture::record::{Detail, Recorder, StartError};
+use stormlog_capture::record::{RecordOptions, Recorder, StartError};
 use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_format::classify::device_oom_reason;
 use stormlog_format::{
@@ -17,7 +17,7 @@ use super::inspect::Inspections;
 use super::{Ended, Exception, Plan, free_name};
 use crate::cli::{FlightRecorder, processes_with_bundles};
 use crate::last_words;
-use crate::recording::{Capture, MAX_EVENTS};
+use crate::recording::record_options;
 
 /// How many of the last events are saved in the OOM bundle that is written when host memory runs
 /// out.
@@ -51,18 +51,15 @@ impl HostRecording {
         };
         let (sender, levels) = sync_channel(WAITING_LEVELS);
         let tree = TreeCollector::new(pid).heard_by(sender);
-        let capture = Capture {
-            collectors: vec![Box::new(tree)],
-            interval: plan.interval,
-            identity: identity.clone(),
-            session_source: session_sources::RUN_HOST,
-            pid,
+        let source = session_sources::RUN_HOST;
+        let options = RecordOptions {
+            bundle_events: Some(BUNDLE_EVENTS),
             sink: Some(sink),
-            detail: Detail::Samples,
             alerts: false,
             start_metadata,
+            ..record_options(source, pid, identity.clone(), plan.interval)
         };
-        let recorder = capture.recorder_of(MAX_EVENTS, Some(BUNDLE_EVENTS));
+        let recorder = Recorder::new(options, vec![Box::new(tree)], None);
         recorder.start()?;
         // If the thread that inspects growing processes cannot be started, the host memory is
         // recorded anyway.

@@ -74,7 +74,9 @@ pub(super) fn stream(
     }
 }
 
-pub(super) fn size_of(source: &Source) -> u64 {
+/// The number of bytes in the files of a source; for compressed files, an estimate of their
+/// uncompressed size.
+pub(in crate::query) fn size_of(source: &Source) -> u64 {
     let sizes = source.event_paths.iter().map(|file| {
         let size = file.metadata().map_or(0, |facts| facts.len());
         let compression = regular_file::open(file).and_then(|mut file| Compression::of(&mut file));
@@ -91,7 +93,9 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
     files.sort();
     let mut own: Vec<Chain> = Vec::new();
     for (first_ns, file) in files {
-        let last_ns = last_time(file).unwrap_or(first_ns).max(first_ns);
+        // Of a compressed file, only the start can be read without reading it completely. No file
+        // follows it in its chain.
+        let last_ns = last_time(file).map_or(i64::MAX, |last_ns| last_ns.max(first_ns));
         match own.iter_mut().find(|chain| chain.last_ns <= first_ns) {
             Some(chain) => {
                 chain.files.push(file.clone());

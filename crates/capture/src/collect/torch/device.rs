@@ -163,7 +163,7 @@ mod tests {
             facts.get("process_device_used_bytes"),
             Some(&Value::Int(100))
         );
-        let others = facts.get("other_processes").and_then(Value::as_map);
+        let others = facts.object("other_processes");
         assert_eq!(others.unwrap().get("8"), Some(&Value::Int(50)));
         assert!(!facts.contains("unassigned_process_bytes"));
     }

@@ -2,7 +2,7 @@
 
 use stormlog_analysis::issue::EvidenceLink;
 use stormlog_analysis::query::{EventFilter, EventRow, Store};
-use stormlog_format::{Value, classify, human_duration};
+use stormlog_format::{classify, human_duration};
 use stormlog_report::{bytes, time};
 
 /// How many nanoseconds are shown before and after evidence that is a single moment.
@@ -29,7 +29,7 @@ impl Window {
     /// time before the finding.
     fn of(link: &EvidenceLink) -> Option<Self> {
         let at_ns = link.timestamp_ns?;
-        let end = link.metadata.get("end_ns").and_then(Value::as_int);
+        let end = link.metadata.int("end_ns");
         let (before, after) = match end.map(|end| end.saturating_sub(at_ns)) {
             Some(lasts) if lasts > 0 => (lasts, lasts),
             _ => (AROUND_NS, AROUND_NS),

@@ -79,6 +79,19 @@ fn the_mouse_moves_through_the_plot() {
 }
 
 #[test]
+fn the_plot_below_the_help_screen_stays_as_it_is() {
+    let mut model = loaded();
+    press(&mut model, "3");
+    press(&mut model, "?");
+    assert!(model.help);
+    update(&mut model, Message::Wheel(true, 44, 8));
+    update(&mut model, Message::Drag(44, 8));
+    assert_eq!(model.plot.part, None);
+    assert_eq!(model.plot.cursor_ns, None);
+    assert!(model.help);
+}
+
+#[test]
 fn entries_of_a_folder_are_clicked() {
     let mut model = loaded();
     press(&mut model, "o");

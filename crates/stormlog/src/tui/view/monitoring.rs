@@ -9,14 +9,13 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use stormlog_format::{counted, human_duration};
-use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
+use stormlog_report::{bytes, columns};
 
 use super::timeline::{Timeline, columns_in};
 use super::{first_line, framed, inside, safe};
 use crate::tui::model::{Model, Tab};
 use crate::tui::monitor::{Lane, lane_name, percent, share_of};
-use crate::tui::points::columns;
 
 const ROWS: [Constraint; 2] = [Constraint::Min(6), Constraint::Length(8)];
 

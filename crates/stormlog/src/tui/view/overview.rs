@@ -8,13 +8,12 @@ use stormlog_analysis::issue::Issue;
 use stormlog_format::{SessionStatus, counted, human_duration};
 use stormlog_report::analyze::note_lines;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{LedgerLines, Measure, bytes, ledger_lines, time};
+use stormlog_report::{LedgerLines, Measure, bytes, columns, ledger_lines, time};
 
 use super::timeline::{Timeline, columns_in};
 use super::{below_header, first_path, framed, inside, line_at, nothing_yet, recent, safe};
 use crate::tui::model::Model;
 use crate::tui::outline::Outline;
-use crate::tui::points::columns;
 
 const ROWS: [Constraint; 2] = [Constraint::Length(10), Constraint::Min(4)];
 /// The widths of the plot and of the list of what uses the memory of the device, on a screen that

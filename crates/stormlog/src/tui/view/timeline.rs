@@ -9,11 +9,10 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke};
 use stormlog_format::{human_duration, whole};
-use stormlog_report::{Measure, bytes};
+use stormlog_report::{Columns, Measure, bytes};
 
 use super::ticks;
 use crate::tui::palette::{Palette, Pen};
-use crate::tui::points::Columns;
 
 /// The width of the memory axis left of the plot, in columns.
 const SCALE: u16 = 10;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::record::event::TrackedEvent;
-use stormlog_capture::record::{Detail, EventQuery, Recorder};
+use stormlog_capture::record::{Detail, EventQuery, RecordOptions, Recorder};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{DistributedIdentity, EventType, Map, SessionStatus, Text, Value};
@@ -16,7 +16,7 @@ use super::{Framework, megabytes, names};
 use crate::cli::subject::{Source, Subject};
 use crate::cli::write_whole;
 use crate::console::Console;
-use crate::recording::{Capture, until_end};
+use crate::recording::{record_options, until_end};
 use crate::signals::Signals;
 
 /// The largest number of events that one sample can produce; used to compute the size of the event
@@ -55,20 +55,17 @@ impl Tracking {
     pub(crate) fn recording(self) -> anyhow::Result<Recording> {
         let collectors = self.subject.collectors();
         let (collectors, source) = collectors.map_err(anyhow::Error::msg)?;
-        let capture = Capture {
-            collectors,
-            interval: self.interval,
-            identity: self.identity,
-            session_source: names(self.framework).session_source,
-            pid: std::process::id(),
+        let session_source = names(self.framework).session_source;
+        let pid = std::process::id();
+        let options = RecordOptions {
+            max_events: self.max_history.saturating_mul(EVENTS_PER_SAMPLE),
+            bundle_events: self.bundle_events,
             sink: self.sink,
             detail: Detail::Changes,
-            alerts: true,
-            start_metadata: Map::new(),
+            ..record_options(session_source, pid, self.identity, self.interval)
         };
-        let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
         Ok(Recording {
-            recorder: capture.recorder_of(max_events, self.bundle_events),
+            recorder: Recorder::new(options, collectors, None),
             // The signal handlers are registered before the command prints that the recording
             // starts, so that a signal after this message ends the recording cleanly.
             signals: Signals::that_end()?,
@@ -202,10 +199,7 @@ impl Tracked<'_> {
         let recorder = &self.recording.recorder;
         let records = recorder.records();
         let statistics = recorder.device_statistics(None);
-        let taken = recorder
-            .tally()
-            .get("total_samples")
-            .and_then(Value::as_int);
+        let taken = recorder.tally().int("total_samples");
         let duration = match (self.samples.first(), self.samples.last()) {
             (Some(first), Some(last)) => last.time - first.time,
             _ => 0.0,

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use stormlog_capture::record::export::{ExportFormat, export};
-use stormlog_capture::record::{Detail, Recorder};
+use stormlog_capture::record::{Detail, RecordOptions, Recorder};
 use stormlog_capture::store::SinkConfig;
-use stormlog_format::{DistributedIdentity, Map, Value};
+use stormlog_format::{DistributedIdentity, Map};
 
 use crate::cli::subject::{Source, Subject};
 use crate::console::Console;
-use crate::recording::{Capture, MAX_EVENTS};
+use crate::recording::record_options;
 
 /// Formats a size: in GB for a GPU, in MB for the memory of a process.
 pub(super) fn size(source: Source, bytes: i64) -> String {
@@ -35,26 +35,22 @@ pub(super) fn recorder(
 ) -> anyhow::Result<(Arc<Recorder>, Source)> {
     let collectors = Subject::of_gpu(device).collectors();
     let (collectors, source) = collectors.map_err(anyhow::Error::msg)?;
-    let capture = Capture {
-        collectors,
-        interval,
-        identity,
-        session_source: match source {
-            Source::Gpu(_) => "stormlog.tracker",
-            Source::Process => "stormlog.cpu_profiler",
-        },
-        pid: std::process::id(),
+    let session_source = match source {
+        Source::Gpu(_) => "stormlog.tracker",
+        Source::Process => "stormlog.cpu_profiler",
+    };
+    let options = RecordOptions {
+        bundle_events,
         sink,
         detail: Detail::Changes,
-        alerts: true,
-        start_metadata: Map::new(),
+        ..record_options(session_source, std::process::id(), identity, interval)
     };
-    Ok((capture.recorder_of(MAX_EVENTS, bundle_events), source))
+    Ok((Recorder::new(options, collectors, None), source))
 }
 
 /// Reads a number such as `peak_memory` from the recorder's statistics; 0 if it is missing.
 pub(super) fn number(statistics: &Map, key: &str) -> i64 {
-    statistics.get(key).and_then(Value::as_int).unwrap_or(0)
+    statistics.int(key).unwrap_or(0)
 }
 
 /// Writes the recorded events to the file of `--output`, if one was given. `what` is the name that

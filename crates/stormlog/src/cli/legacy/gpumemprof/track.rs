@@ -210,8 +210,7 @@ fn status(
         _ => "-".to_owned(),
     };
     let health = statistics
-        .get(metadata_keys::COLLECTOR_HEALTH_STATUS)
-        .and_then(Value::as_text)
+        .text(metadata_keys::COLLECTOR_HEALTH_STATUS)
         .map_or("unknown".into(), |text| text.to_str_lossy());
     writeln!(
         console.out,
