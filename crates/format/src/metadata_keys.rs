@@ -42,6 +42,8 @@ pub const HOST_MEMORY: &str = "host_memory";
 pub const PROCESSES: &str = "processes";
 /// The id of the device that the driver gives it.
 pub const DEVICE_UUID: &str = "device_uuid";
+/// The id of the run that a session of devices belongs to, in its first event.
+pub const RUN_ID: &str = "run_id";
 /// Why the collector could not read its counters.
 pub const COLLECTOR_LAST_ERROR: &str = "collector_last_error";
 /// Why the collector became degraded.

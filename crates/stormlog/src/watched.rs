@@ -177,6 +177,7 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
 
 /// All parts of a recording that can fail, prepared before the command starts.
 struct Prepared {
+    run_id: String,
     run: Map,
     identity: DistributedIdentity,
     inbox: Inbox,
@@ -216,6 +217,7 @@ impl Prepared {
         }
         Ok(Self {
             run: identity::describe(&id, plan.command, plan.interval, &identity),
+            run_id: id,
             identity,
             inbox,
             variables,
@@ -232,7 +234,8 @@ impl Prepared {
             .map_err(|error| warn(&format!("host memory is not recorded: {error}")))
             .ok();
         let records_inside = self.inbox.directory().to_path_buf();
-        let devices = OutsideDevices::watch(plan, pid, &self.identity, records_inside);
+        let devices =
+            OutsideDevices::watch(plan, pid, &self.identity, &self.run_id, records_inside);
         let devices = devices
             .map_err(|error| warn(&format!("cannot check which GPUs are used: {error}")))
             .ok();

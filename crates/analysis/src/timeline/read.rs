@@ -168,7 +168,9 @@ pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
 pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
     let of_host = metadata.object("run");
     let of_host = of_host.and_then(|run| run.get("id"));
-    let id = of_host.or_else(|| metadata.get("run_id"))?.as_text()?;
+    let id = of_host
+        .or_else(|| metadata.get(metadata_keys::RUN_ID))?
+        .as_text()?;
     (!id.is_blank()).then(|| id.clone())
 }
 

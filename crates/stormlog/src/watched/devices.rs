@@ -8,11 +8,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::nvml::{self, Share};
 use stormlog_capture::collect::process_tree::descendants;
 use stormlog_capture::record::{RecordOptions, Recorder};
 use stormlog_capture::store::{SinkConfig, Thinning};
-use stormlog_format::{DistributedIdentity, SessionStatus, part_folders, session_sources};
+use stormlog_format::{
+    DistributedIdentity, Map, SessionStatus, metadata_keys, part_folders, session_sources,
+};
 
 use super::inbox;
 use super::{Ended, Plan, free_name};
@@ -40,12 +43,14 @@ impl OutsideDevices {
         plan: &Plan<'_>,
         pid: u32,
         identity: &DistributedIdentity,
+        run_id: &str,
         inbox: PathBuf,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let recorder = Arc::new(Mutex::new(None));
         let shared = recorder.clone();
-        let (root, interval, identity) = (plan.root.to_path_buf(), plan.interval, identity.clone());
+        let root = plan.root.to_path_buf();
+        let options = options(pid, plan.interval, identity, run_id);
         let work = move || {
             let mut seen = 0;
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(CHECK_EVERY) {
@@ -68,7 +73,10 @@ impl OutsideDevices {
                     .collect();
                 seen = if used.is_empty() { 0 } else { seen + 1 };
                 if running.is_none() && seen >= PATIENCE {
-                    *running = start(&root, pid, interval, &identity, &used);
+                    let collectors = gpu_collectors(&used, Share::Tree(pid));
+                    *running = collectors
+                        .ok()
+                        .and_then(|collectors| start(&root, options.clone(), collectors));
                 }
             }
         };
@@ -91,26 +99,40 @@ impl OutsideDevices {
     }
 }
 
-fn start(
-    root: &Path,
+/// The options of the recorder, without its sink. Without the id of the run, the devices would be
+/// listed as a run of their own beside the host memory.
+fn options(
     pid: u32,
     interval: Duration,
     identity: &DistributedIdentity,
-    gpus: &[u32],
-) -> Option<Arc<Recorder>> {
-    let collectors = gpu_collectors(gpus, Share::Tree(pid)).ok()?;
-    let options = RecordOptions {
-        sink: Some(SinkConfig {
-            thinning: Some(Thinning::DEFAULT),
-            ..SinkConfig::new(free_name(root, part_folders::OUTSIDE))
-        }),
+    run_id: &str,
+) -> RecordOptions {
+    let mut start_metadata = Map::new();
+    start_metadata.insert(metadata_keys::RUN_ID, run_id);
+    RecordOptions {
         alerts: false,
+        start_metadata,
         ..record_options(
             session_sources::RUN_OUTSIDE,
             pid,
             identity.clone(),
             interval,
         )
+    }
+}
+
+fn start(
+    root: &Path,
+    options: RecordOptions,
+    collectors: Vec<Box<dyn Collector>>,
+) -> Option<Arc<Recorder>> {
+    let sink = SinkConfig {
+        thinning: Some(Thinning::DEFAULT),
+        ..SinkConfig::new(free_name(root, part_folders::OUTSIDE))
+    };
+    let options = RecordOptions {
+        sink: Some(sink),
+        ..options
     };
     let recorder = Recorder::new(options, collectors, None);
     recorder.start().ok()?;
@@ -125,5 +147,33 @@ fn forget(recorder: &Arc<Recorder>) {
     // if the requested one was in use.
     if let Some(directory) = recorder.sink_directory() {
         let _ = fs::remove_dir_all(directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_analysis::timeline::run_id_of;
+    use stormlog_analysis::{LoadOptions, gather};
+    use stormlog_capture::launcher::resolve_or_alone;
+
+    use super::*;
+    use crate::recording::own_collector;
+
+    #[test]
+    fn devices_recorded_from_outside_belong_to_the_run_of_the_command() {
+        let root = tempfile::tempdir().unwrap();
+        let (identity, _) = resolve_or_alone(&Map::new());
+        let options = options(std::process::id(), CHECK_EVERY, &identity, "run-7");
+        let recorder = start(root.path(), options, vec![own_collector()]).unwrap();
+        recorder.stop(SessionStatus::Completed);
+        let folder = [root.path().join(part_folders::OUTSIDE)];
+        let gathered = gather(&folder, &LoadOptions::default()).unwrap();
+        let sessions: Vec<_> = gathered
+            .loaded
+            .iter()
+            .flat_map(|one| &one.sessions)
+            .collect();
+        assert_eq!(sessions.len(), 1);
+        assert_eq!(run_id_of(sessions[0]).unwrap(), "run-7");
     }
 }
