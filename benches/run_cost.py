@@ -1,6 +1,6 @@
 """What recording costs a training loop that is bound by Python, on a CUDA device.
 
-A small transformer (width 256, batch 2) trains without any synchronisation in its loop, so the
+A small transformer (width 256, batch 2) trains without any synchronization in its loop, so the
 interpreter is the bottleneck and every moment that the recorder holds it is lost. In one process,
 blocks with the recorder paused and running alternate; each pair gives one loss, and the median of
 all pairs gets a bootstrap bound. A second loop waits for the GPU after every step.

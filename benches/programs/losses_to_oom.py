@@ -1,4 +1,4 @@
-# Bug: a regularisation loss is collected for a plot with its graph, until the limit of 6 GiB is
+# Bug: a regularization loss is collected for a plot with its graph, until the limit of 6 GiB is
 # reached. Ends with an out-of-memory error, exit code 1.
 import torch
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-# Type checkers recognise this name even if it is not imported. Importing it from ``typing`` would
+# Type checkers recognize this name even if it is not imported. Importing it from ``typing`` would
 # take longer than the rest of this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:

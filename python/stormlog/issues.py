@@ -1,4 +1,4 @@
-"""Issues: the same problem recognised across events, sessions and runs."""
+"""Issues: the same problem recognized across events, sessions and runs."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_running_out_leaves_a_bundle_with_a_profile(gpu: Any, tmp_path: Path) ->
 def test_an_error_of_a_tpu_makes_a_bundle(gpu: Any, tmp_path: Path) -> None:
     from stormlog.jax import MemoryTracker
 
-    # The text of this error mentions no memory that stormlog 0.3.9 recognises.
+    # The text of this error mentions no memory that stormlog 0.3.9 recognizes.
     error = RuntimeError("RESOURCE_EXHAUSTED: Attempting to allocate 3.91G. That was not possible.")
     assert not classify_oom_exception(error).is_oom
     tracker = MemoryTracker(enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path / "oom"))

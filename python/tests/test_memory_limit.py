@@ -94,7 +94,7 @@ def test_a_program_that_the_kernel_kills_at_its_limit(group: Path, tmp_path: Pat
     assert stop.metadata["end"]["kind"] == "kernel_oom_kill"
     assert (end.event_type, end.metadata["oom_reason"]) == ("error", "kernel_oom_kill")
     assert end.context.startswith("killed by signal 9 (SIGKILL): out of memory")
-    assert "The kernel killed the process" in analysed(out)
+    assert "The kernel killed the process" in analyzed(out)
 
 
 def test_a_program_watched_from_outside_that_the_kernel_kills(group: Path, tmp_path: Path) -> None:
@@ -103,10 +103,10 @@ def test_a_program_watched_from_outside_that_the_kernel_kills(group: Path, tmp_p
     watched = start(group, *command)
     _, errors = watched.communicate(timeout=PATIENCE_S)
     assert watched.returncode == 137 and "out of memory in this container" in errors
-    assert "The kernel killed the process" in analysed(out)
+    assert "The kernel killed the process" in analyzed(out)
 
 
-def analysed(path: Path) -> str:
+def analyzed(path: Path) -> str:
     command = [*program("main"), "analyze", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S).stdout
 

@@ -12,12 +12,12 @@ use crate::issue::{Issue, issues_of_findings};
 use crate::load::{Damage, Loaded, LoadedSession, Removed};
 use crate::timeline::{self, Member, RankCoverage, newest_first};
 
-/// Options of an analysis: which sessions to analyse, and how many hours to look ahead.
+/// Options of an analysis: which sessions to analyze, and how many hours to look ahead.
 #[derive(Clone, Debug)]
 pub struct AnalyzeOptions {
-    /// The id of the only session to analyse; `None` for all sessions.
+    /// The id of the only session to analyze; `None` for all sessions.
     pub session_id: Option<String>,
-    /// The only rank whose events are analysed; `None` for all ranks.
+    /// The only rank whose events are analyzed; `None` for all ranks.
     pub rank: Option<i64>,
     /// Memory growth that fills the device within this many hours is reported as a risk.
     pub oom_horizon_hours: f64,
@@ -33,7 +33,7 @@ impl Default for AnalyzeOptions {
     }
 }
 
-/// Why there is nothing to analyse: the artifacts do not contain the requested session or rank.
+/// Why there is nothing to analyze: the artifacts do not contain the requested session or rank.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error message of a variant describes it")]
@@ -70,7 +70,7 @@ pub struct RunReport {
     pub diagnosis: Diagnosis,
     /// For each rank, how much of it was recorded.
     pub ranks: Vec<RankCoverage>,
-    /// Ranks of the job without any recording; empty when only one rank is analysed.
+    /// Ranks of the job without any recording; empty when only one rank is analyzed.
     pub missing_ranks: Vec<i64>,
 }
 
@@ -113,7 +113,7 @@ pub struct Report {
     /// The findings as issues; an issue that occurs in several runs has the same fingerprint in
     /// each.
     pub issues: Vec<Issue>,
-    /// Number of events of the analysed sessions.
+    /// Number of events of the analyzed sessions.
     pub events: usize,
     /// Lines and files that could not be read while loading the artifacts.
     pub damage: Vec<Damage>,
@@ -202,7 +202,7 @@ pub fn analyze_alongside<R: Send>(
 
 /// Sessions, each with the number of its artifact: the index in the list of loaded artifacts.
 pub type Numbered = Vec<(usize, LoadedSession)>;
-/// The sessions to analyse, and the runs that they form. Each run is a list of indices into the
+/// The sessions to analyze, and the runs that they form. Each run is a list of indices into the
 /// list of sessions.
 pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
 

@@ -1,4 +1,4 @@
-//! Recognises compressed files by their first bytes, and decompresses them.
+//! Recognizes compressed files by their first bytes, and decompresses them.
 //!
 //! The name of a file says nothing about its content: a segment that was compressed afterwards may
 //! have kept its name. Names count only where a compressed file is looked for or written.

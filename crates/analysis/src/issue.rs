@@ -1,4 +1,4 @@
-//! Issues: the same problem, recognised in many events, sessions and runs.
+//! Issues: the same problem, recognized in many events, sessions and runs.
 //!
 //! Issues are not stored: they are computed from the artifacts whenever they are needed. Only the
 //! decisions of people about them (resolved, ignored) are stored, in a file beside the artifacts.

@@ -1,4 +1,4 @@
-//! Everything that happens after a run: loading its artifacts and analysing them.
+//! Everything that happens after a run: loading its artifacts and analyzing them.
 //!
 //! The results depend only on the artifacts. The crate reads no clock and no state of the machine
 //! it runs on.

@@ -63,7 +63,7 @@ pub(crate) fn bend_scatter(values: &[f64]) -> f64 {
 }
 
 /// The weighted median: the value below which half of the total weight lies. The weighted median
-/// minimises the weighted sum of absolute deviations.
+/// minimizes the weighted sum of absolute deviations.
 pub(crate) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
     let (mut rest, mut below) = (pairs, 0.0);

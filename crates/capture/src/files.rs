@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_names_are_recognised() {
+    fn temporary_names_are_recognized() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _) = create_temporary(folder.path(), "manifest.json").unwrap();
         let name = path.file_name().unwrap().to_str().unwrap();

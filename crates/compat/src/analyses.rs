@@ -37,7 +37,7 @@ impl Analyses {
 
     /// Runs the analyses of stormlog 0.3.9 on the sessions of a run. Stormlog 0.3.9 itself analyses
     /// only one session. When the ranks were recorded in separate sessions, one session of each
-    /// rank is analysed: the first in the order of `selection_key`. That order puts completed
+    /// rank is analyzed: the first in the order of `selection_key`. That order puts completed
     /// sessions before interrupted, incomplete and running ones, and then later sessions before
     /// earlier ones.
     fn of(run: &[&LoadedSession]) -> Self {

@@ -9,7 +9,7 @@ use stormlog_format::{EventType, Map, Text, Value, metadata_keys, python_str};
 /// The version of the format of [`Projected`] records.
 pub const PROJECTION_VERSION: i64 = 1;
 
-/// Backends that are recognised as the value of the key `backend` in an event's metadata.
+/// Backends that are recognized as the value of the key `backend` in an event's metadata.
 const BACKENDS: [&str; 5] = ["cpu", "cuda", "rocm", "mps", "tensorflow"];
 
 /// Names of backends that a collector's name may contain, in the order of the search.

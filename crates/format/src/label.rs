@@ -7,7 +7,7 @@ use crate::text::{Text, is_python_space};
 /// The result of [`normalize_text`] for a blank text.
 pub const UNKNOWN: &str = "unknown";
 
-/// Normalises a label: lower case, placeholders for addresses and numbers, and single spaces. A
+/// Normalizes a label: lower case, placeholders for addresses and numbers, and single spaces. A
 /// blank label becomes `unknown`.
 #[must_use]
 pub fn normalize_text(text: &Text) -> Text {

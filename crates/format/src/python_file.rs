@@ -1,4 +1,4 @@
-//! Recognises the Python source files that belong to a library and not to the user.
+//! Recognizes the Python source files that belong to a library and not to the user.
 
 /// The beginning of the file name of a module that is built into the interpreter.
 const FROZEN: &str = "<frozen";

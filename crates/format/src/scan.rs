@@ -67,7 +67,7 @@ pub struct Scanner<'a> {
     strings: [&'a [u8]; FIELDS.len()],
     /// The metadata of the record last passed to [`took`](Self::took).
     metadata: &'a [u8],
-    /// Remembers the metadata of earlier records, to recognise metadata that differ only in their
+    /// Remembers the metadata of earlier records, to recognize metadata that differ only in their
     /// integers.
     matcher: Matcher,
     /// Whether the metadata of the last record differed only in its integers from earlier metadata
@@ -578,15 +578,15 @@ mod tests {
             found.map(|(record, end)| (record.metadata.to_vec(), end))
         };
         let mut scanner = Scanner::of_lines();
-        let mut recognised = Vec::new();
+        let mut recognized = Vec::new();
         for line in &lines {
             let known = metadata(scanner.scan(line.as_bytes(), 0));
             let new = metadata(Scanner::of_lines().scan(line.as_bytes(), 0));
             assert_eq!(known, new, "{line}");
-            recognised.push(known.is_some() && scanner.metadata_numbers().is_some());
+            recognized.push(known.is_some() && scanner.metadata_numbers().is_some());
         }
         let expected = [false, true, false, false, false, false, false, true];
-        assert_eq!(recognised, expected, "each new layout is parsed once");
+        assert_eq!(recognized, expected, "each new layout is parsed once");
     }
 
     #[test]

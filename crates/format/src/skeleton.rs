@@ -1,4 +1,4 @@
-//! Recognises JSON texts that differ from an earlier text only in their integers.
+//! Recognizes JSON texts that differ from an earlier text only in their integers.
 //!
 //! The metadata of most samples are such texts: the same keys and strings, with other counters.
 //! Comparing the text between the integers takes a fraction of the time of parsing. Of each
@@ -13,7 +13,7 @@ use crate::scan::integer;
 /// The length in bytes of the longest JSON text that is remembered for comparison.
 const LONGEST_TEXT: usize = 4096;
 
-/// A JSON text without its integers of up to 64 bits, for recognising texts that differ from it
+/// A JSON text without its integers of up to 64 bits, for recognizing texts that differ from it
 /// only in these integers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skeleton {
@@ -104,7 +104,7 @@ impl Numbered<'_> {
     }
 }
 
-/// Recognises JSON texts that differ from one of a few remembered texts only in their integers.
+/// Recognizes JSON texts that differ from one of a few remembered texts only in their integers.
 #[derive(Debug, Default)]
 pub struct Matcher {
     layouts: Layouts<Arc<Skeleton>>,

@@ -2,7 +2,7 @@
 //!
 //! Python's JSON reader accepts the lone surrogate `"\ud800"` and its writer writes it again, so
 //! `Text` must keep such a string unchanged too. A `Text` stores lone surrogates in their
-//! three-byte generalised encoding (WTF-8). Text without lone surrogates is stored as plain UTF-8.
+//! three-byte generalized encoding (WTF-8). Text without lone surrogates is stored as plain UTF-8.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -22,7 +22,7 @@ impl Text {
         Self(bytes.into_boxed_slice())
     }
 
-    /// Makes a text of bytes from any source. If the bytes are not generalised UTF-8 (WTF-8), all
+    /// Makes a text of bytes from any source. If the bytes are not generalized UTF-8 (WTF-8), all
     /// invalid parts are replaced by U+FFFD.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         if decode(bytes).all(|unit| unit.is_ok()) {
@@ -190,7 +190,7 @@ pub(crate) fn push_code_point(bytes: &mut Vec<u8>, unit: u32) {
     }
 }
 
-/// The code points of bytes in generalised UTF-8 (WTF-8). Invalid bytes become U+FFFD.
+/// The code points of bytes in generalized UTF-8 (WTF-8). Invalid bytes become U+FFFD.
 pub(crate) fn code_points(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     decode(bytes).map(|unit| unit.unwrap_or(0xfffd))
 }

@@ -130,7 +130,7 @@ pub(crate) fn fingerprint_id<'py>(
     text_to_python(py, &id)
 }
 
-/// Normalises the dimensions of a fingerprint: replaces the parts that change from run to run, such
+/// Normalizes the dimensions of a fingerprint: replaces the parts that change from run to run, such
 /// as numbers, by placeholders.
 #[pyfunction]
 pub(crate) fn normalize_dimensions<'py>(
@@ -142,7 +142,7 @@ pub(crate) fn normalize_dimensions<'py>(
     dict_of(py, &normalized)
 }
 
-/// Normalises a label: replaces the parts that change from run to run, such as numbers, by
+/// Normalizes a label: replaces the parts that change from run to run, such as numbers, by
 /// placeholders; `None` when the value is `None` or blank.
 #[pyfunction]
 pub(crate) fn normalize_text<'py>(

@@ -59,7 +59,7 @@ mod _core {
     use stormlog_analysis::issue;
     use stormlog_format::classify;
 
-    /// Initialises the extension module; when the interpreter ends, the files unpacked from packs
+    /// Initializes the extension module; when the interpreter ends, the files unpacked from packs
     /// are deleted.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -281,7 +281,7 @@ impl Recorder {
         dict_of(py, &statistics)
     }
 
-    /// The events in the recorder's memory, summarised in time buckets of `interval_s` seconds:
+    /// The events in the recorder's memory, summarized in time buckets of `interval_s` seconds:
     /// three lists with the start of each bucket in epoch seconds, and the allocated and the
     /// reserved bytes of the bucket's last event.
     fn timeline(&self, py: Python<'_>, interval_s: f64) -> (Vec<f64>, Vec<i64>, Vec<i64>) {

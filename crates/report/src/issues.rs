@@ -9,7 +9,7 @@ use crate::escape::for_terminal;
 use crate::markdown::{code, escaped};
 use crate::{annotation, time};
 
-/// Renders issues (problems that were recognised across runs) as text, two lines each.
+/// Renders issues (problems that were recognized across runs) as text, two lines each.
 pub fn text(issues: &[Issue]) -> String {
     if issues.is_empty() {
         return "no issues\n".into();

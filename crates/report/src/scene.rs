@@ -1,7 +1,7 @@
 //! The drawing model: a scene is a list of shapes on a canvas, in drawing order.
 //!
 //! A scene is independent of files and formats. `svg.rs` writes a scene as SVG, and `png.rs`
-//! rasterises that SVG, so both look the same.
+//! rasterizes that SVG, so both look the same.
 
 use crate::font::{self, Weight};
 use crate::theme::{Ink, Theme};

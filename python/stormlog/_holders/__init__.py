@@ -1,4 +1,4 @@
-"""Finds which object of the program holds memory, as a path that the user recognises.
+"""Finds which object of the program holds memory, as a path that the user recognizes.
 
 A search goes forward from named roots: the globals of ``__main__`` and of the user's other modules,
 the local variables of all threads, then the globals of libraries. It follows containers,

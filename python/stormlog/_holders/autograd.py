@@ -20,7 +20,7 @@ _ARGUMENTS = frozenset(
 class Graph:
     """Walks autograd graphs. Until ``forget`` is called, every node is visited at most once.
 
-    Visited nodes are kept alive until ``forget`` is called, because a node is recognised by the
+    Visited nodes are kept alive until ``forget`` is called, because a node is recognized by the
     identity of its Python object.
     """
 

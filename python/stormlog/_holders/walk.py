@@ -184,7 +184,7 @@ class Walk:
                 self._found(value, (None, paths.GLOBAL, (name, paths.attribute(variable)), 0))
 
     def _locals(self) -> None:
-        # The user's functions come first, because users recognise their names.
+        # The user's functions come first, because users recognize their names.
         for wants_users in (True, False):
             frame: Any
             # Frames that the exception left come first, because memory ran out there.

@@ -82,7 +82,7 @@ int fake_call(const char *name, const uint64_t *parameters, int result, uintptr_
     return -1;
 }
 
-/* The devices with a context, as bits; -1 before the driver is initialised. */
+/* The devices with a context, as bits; -1 before the driver is initialized. */
 static int contexts = -1;
 
 void fake_contexts(int devices) { contexts = devices; }

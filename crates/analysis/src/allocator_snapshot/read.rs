@@ -112,7 +112,7 @@ impl<'a> Snapshot<'a> {
             });
             listed.map_err(|_| SnapshotError::Malformed(error.to_string()))
         })?;
-        // The memory of each device is analysed separately, so the number of devices is limited.
+        // The memory of each device is analyzed separately, so the number of devices is limited.
         if snapshot.devices().len() > MOST_DEVICES {
             let text = format!("the snapshot has more than {MOST_DEVICES} devices");
             return Err(SnapshotError::Malformed(text));

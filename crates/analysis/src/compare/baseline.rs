@@ -12,7 +12,7 @@ use super::profile::{KnownFinding, Profile};
 use super::side::Side;
 use crate::detect::{Levels, Measure, Metric, PhaseLevels, TrackLevels};
 
-/// The value of the key `format` in a baseline, by which the file is recognised.
+/// The value of the key `format` in a baseline, by which the file is recognized.
 pub const BASELINE_FORMAT: &str = "stormlog.baseline";
 /// The version of the baseline format that is written, which is also the newest version that can be
 /// read.

@@ -22,7 +22,7 @@ pub struct KnownHolder {
     pub rank: Option<u32>,
     /// The name of the holder in a sentence: "`aux` in `__main__`", or "what loss.py:8 allocates".
     pub name: String,
-    /// The key for recognising the holder on the other side of the comparison. Numbers are removed
+    /// The key for recognizing the holder on the other side of the comparison. Numbers are removed
     /// from the key, because line numbers and counts change between runs.
     pub key: String,
     /// Bytes that the holder holds or, if `is_rate` is set, by which it grows per second.

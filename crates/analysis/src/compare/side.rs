@@ -38,7 +38,7 @@ pub enum SideError {
     Analyze {
         /// The path that the user gave.
         path: PathBuf,
-        /// The reason why the artifacts cannot be analysed.
+        /// The reason why the artifacts cannot be analyzed.
         error: AnalyzeError,
     },
     /// The path is a saved baseline that cannot be read or is damaged.

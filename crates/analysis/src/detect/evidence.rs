@@ -35,7 +35,7 @@ const PEERS_SHARE: f64 = 0.4;
 const PEERS_FACTOR: f64 = 2.5;
 
 /// Memory rises until the garbage collector runs, and then falls. A rise at the end of a track may
-/// therefore be garbage that was not collected yet. To recognise garbage, the largest rise that was
+/// therefore be garbage that was not collected yet. To recognize garbage, the largest rise that was
 /// freed again is measured on every track. Two such freed rises must be smaller than `MAX_GARBAGE`
 /// times the rise at the end, otherwise the rise at the end is not reported. The first is the
 /// largest freed rise of the same rank; it counts only if the rank has several tracks. The second

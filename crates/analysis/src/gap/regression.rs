@@ -144,7 +144,7 @@ fn t_test(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
-/// The regularised incomplete beta function, computed by its continued fraction (Lentz's method).
+/// The regularized incomplete beta function, computed by its continued fraction (Lentz's method).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

@@ -177,7 +177,7 @@ impl Store {
     }
 
     /// Like [`issues_with_findings`](Self::issues_with_findings), but runs in `report` are not
-    /// analysed again. The report must have been made with default options.
+    /// analyzed again. The report must have been made with default options.
     pub fn issues_of_report(
         &self,
         report: &Report,
@@ -196,7 +196,7 @@ impl Store {
 
     /// Gathers the issues that events and bundles report, and those that judge the memory of the
     /// sessions: the findings of Stormlog's own detectors if `reports` is given, otherwise the
-    /// anomalies that stormlog 0.3.9 finds. A run that has a report in `reports` is not analysed
+    /// anomalies that stormlog 0.3.9 finds. A run that has a report in `reports` is not analyzed
     /// again.
     fn gather(&self, reports: Option<&[RunReport]>) -> Vec<Issue> {
         let events = self.events_that_may_be_trouble();

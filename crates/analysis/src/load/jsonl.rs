@@ -144,7 +144,7 @@ thread_local! {
     /// One buffer per worker thread is reused, so that reading does not request new memory pages
     /// from the system.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// Recognises metadata that differs from recent metadata only in its integers. Each worker
+    /// Recognizes metadata that differs from recent metadata only in its integers. Each worker
     /// thread keeps its matcher from file to file, because files of one run have similar metadata.
     static MATCHER: RefCell<Matcher> = RefCell::default();
 }
@@ -242,7 +242,7 @@ struct Lines<'d> {
     most_problems: usize,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
-    /// Recognises metadata that is similar to recent metadata; the scanner of one block passes the
+    /// Recognizes metadata that is similar to recent metadata; the scanner of one block passes the
     /// matcher to the scanner of the next block.
     matcher: Matcher,
     /// Number of bytes in the part; 0 when unknown.

@@ -57,7 +57,7 @@ fn cut_documents_and_tables_end() {
                 std::fs::read(fixture(&format!("compressed/{name}.{suffix}"))).expect("readable");
             for cut in [3, 10, whole.len() / 2, whole.len() - 5] {
                 let path = write(&folder, &format!("{name}.{suffix}"), &whole[..cut]);
-                // A file truncated within its first bytes is not recognised as compressed.
+                // A file truncated within its first bytes is not recognized as compressed.
                 let error = refused(&path);
                 assert!(
                     matches!(

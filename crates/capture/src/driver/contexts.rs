@@ -35,7 +35,7 @@ impl Driver {
         }
     }
 
-    /// The number of devices; `None` before the driver is initialised.
+    /// The number of devices; `None` before the driver is initialized.
     fn devices(&self) -> Option<u32> {
         let mut count = 0;
         // SAFETY: `cuDeviceGetCount` writes one number, and fails before `cuInit`.

@@ -197,7 +197,7 @@ fn load(paths: &[PathBuf]) -> std::result::Result<Library, String> {
 
 pub(super) fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
     // SAFETY: the file name of the library ends with a zero byte. Loading CUPTI runs its own
-    // initialisation, and PyTorch loads the same library in the same way.
+    // initialization, and PyTorch loads the same library in the same way.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
     (!handle.is_null()).then_some(handle)
 }

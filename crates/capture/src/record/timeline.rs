@@ -1,4 +1,4 @@
-//! Summarises the memory counters of events in time buckets of equal length.
+//! Summarizes the memory counters of events in time buckets of equal length.
 
 use stormlog_format::whole_count;
 

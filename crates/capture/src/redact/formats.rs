@@ -50,7 +50,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("xai-", "", 20, Digit),
     format("pplx-", "", 16, Nothing),
     format("hf_", "", 16, Nothing),
-    format("api_org_", "", 16, Nothing), // Hugging Face organisations
+    format("api_org_", "", 16, Nothing), // Hugging Face organizations
     format("r8_", "", 16, Nothing),      // Replicate
     format("tgp_v1_", "-_", 16, Nothing),
     format("fw_", "", 20, Digit),

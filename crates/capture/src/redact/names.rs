@@ -1,4 +1,4 @@
-//! Recognises names whose value is a secret: `--wandb-key`, `MYSQL_PWD`, `AccountKey`.
+//! Recognizes names whose value is a secret: `--wandb-key`, `MYSQL_PWD`, `AccountKey`.
 
 use super::HIDDEN;
 use super::formats::looks_random;

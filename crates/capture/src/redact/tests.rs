@@ -45,7 +45,7 @@ fn values_that_are_no_secrets_stay() {
 }
 
 #[test]
-fn a_flag_of_the_program_is_recognised_at_the_end_of_a_long_command_line() {
+fn a_flag_of_the_program_is_recognized_at_the_end_of_a_long_command_line() {
     let mut words = vec!["mysqldump".to_owned()];
     words.extend((0..100).map(|number| format!("table_{number}")));
     words.push("-phunter2".to_owned());

@@ -64,7 +64,7 @@ pub fn legacy_oom_reason(exception: &ExceptionFacts) -> Option<String> {
 
 /// The reason to record if the exception means that the memory of a device ran out; `None` for
 /// other exceptions. Unlike stormlog 0.3.9, this judges by the text only for the classes of
-/// exceptions that report failed allocations, and recognises all of XLA's errors.
+/// exceptions that report failed allocations, and recognizes all of XLA's errors.
 #[must_use]
 pub fn device_oom_reason(exception: &ExceptionFacts) -> Option<String> {
     by_class(exception).or_else(|| {

@@ -10,7 +10,7 @@ use crate::text::Text;
 use crate::value::{Map, Value};
 
 /// [`Value`] serializes integers beyond 64 bits and opaque objects as newtype structs with these
-/// names, because serde has no types for them. [`value_of`] recognises the names.
+/// names, because serde has no types for them. [`value_of`] recognizes the names.
 pub(crate) const BIG: &str = "stormlog::Value::Big";
 pub(crate) const OPAQUE: &str = "stormlog::Value::Opaque";
 

@@ -26,7 +26,7 @@ const PINNED_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct TorchFunctions {
     /// Returns the allocator's counters as a nested dictionary.
     memory_stats: Py<PyAny>,
-    /// Returns whether CUDA has been used in this process, without initialising CUDA.
+    /// Returns whether CUDA has been used in this process, without initializing CUDA.
     is_initialized: Py<PyAny>,
     /// Returns free and total bytes as the driver reports them, for devices that NVML does not
     /// know.

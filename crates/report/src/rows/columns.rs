@@ -89,7 +89,7 @@ impl Columns {
         "exception_type",
         "exception_module",
     ]);
-    /// The columns of a list of issues (problems that were recognised across runs).
+    /// The columns of a list of issues (problems that were recognized across runs).
     pub const ISSUES: Self = Self(&[
         "fingerprint_id",
         "kind",

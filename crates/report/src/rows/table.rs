@@ -62,14 +62,14 @@ impl<'a> Table<'a> {
         widths: Widths,
         terminal_width: Option<usize>,
     ) -> Self {
-        let humanise = terminal_width.is_some();
-        let hides = humanise && widths == Widths::OfAllRows;
+        let humanize = terminal_width.is_some();
+        let hides = humanize && widths == Widths::OfAllRows;
         let shown = |name: &&String| !hides || rows.iter().any(|row| has_value(row.get(name)));
         let mut table = Self {
             columns: columns
                 .iter()
                 .filter(shown)
-                .map(|name| (name, width(&title(name, humanise))))
+                .map(|name| (name, width(&title(name, humanize))))
                 .collect(),
             dropped: Vec::new(),
             terminal_width,
@@ -102,9 +102,9 @@ impl<'a> Table<'a> {
         if rows.is_empty() {
             return writeln!(out, "No rows.");
         }
-        let humanise = self.terminal_width.is_some();
+        let humanize = self.terminal_width.is_some();
         let columns = self.columns.iter();
-        let titles: Vec<String> = columns.map(|(name, _)| title(name, humanise)).collect();
+        let titles: Vec<String> = columns.map(|(name, _)| title(name, humanize)).collect();
         let columns = self.columns.iter();
         let rule: Vec<String> = columns.map(|(_, width)| "-".repeat(*width)).collect();
         self.line(&titles, out)?;
@@ -142,13 +142,13 @@ impl<'a> Table<'a> {
     }
 
     fn cells(&self, row: &Map) -> Vec<String> {
-        let humanise = self.terminal_width.is_some();
+        let humanize = self.terminal_width.is_some();
         let counts_bytes = row.get("metric").is_some_and(is_of_bytes);
         let cells = self.columns.iter().map(|(name, _)| match row.get(name) {
-            Some(Value::Int(value)) if humanise && counts_bytes && *name == "value" => {
+            Some(Value::Int(value)) if humanize && counts_bytes && *name == "value" => {
                 bytes::human(*value)
             }
-            value => text(name, value, humanise),
+            value => text(name, value, humanize),
         });
         cells.collect()
     }
@@ -213,12 +213,12 @@ fn width(text: &str) -> usize {
 
 /// The title of a column: `started_at_ns` becomes `Started At Ns`, or `Started At` when the cells
 /// already contain the unit.
-fn title(name: &str, humanise: bool) -> String {
+fn title(name: &str, humanize: bool) -> String {
     let unit = ["_ns", "_bytes"]
         .iter()
         .find_map(|unit| name.strip_suffix(unit));
     let name = match unit {
-        Some(plain) if humanise => plain,
+        Some(plain) if humanize => plain,
         _ => name,
     };
     let words = name.split('_').map(|word| {
@@ -229,11 +229,11 @@ fn title(name: &str, humanise: bool) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn text(name: &str, value: Option<&Value>, humanise: bool) -> String {
+fn text(name: &str, value: Option<&Value>, humanize: bool) -> String {
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return "-".into();
     };
-    if !humanise {
+    if !humanize {
         return for_terminal(&cell(value)).into_owned();
     }
     match value {

@@ -95,7 +95,7 @@ fn hostile_strings_stay_text() {
         let svg = to_svg(&scene);
         assert!(!svg.contains("<script"), "{kind:?}");
         assert!(!svg.chars().any(|c| c.is_control() && c != '\n'));
-        // The rasteriser reads it, so it is well-formed.
+        // The rasterizer reads it, so it is well-formed.
         to_png(&scene, 1.0).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The page with the issues of every served folder: problems recognised across runs, with their
+//! The page with the issues of every served folder: problems recognized across runs, with their
 //! states from the folder's `issues.json`. A request that changes an issue needs the token and must
 //! come from a page of this server; `access.rs` checks this before the request arrives here.
 

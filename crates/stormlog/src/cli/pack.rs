@@ -131,7 +131,7 @@ fn output_of(arguments: &Arguments) -> anyhow::Result<PathBuf> {
         let error = anyhow!("'{}' does not end in .{ENDING}", output.display());
         return Err(hinted(
             error,
-            "packs are recognised by the ending .stormlog",
+            "packs are recognized by the ending .stormlog",
         ));
     }
     if output.exists() && !arguments.force {

@@ -158,12 +158,12 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
 
 /// The largest recording in bytes that is analyzed after the program has ended. Analyzing a larger
 /// recording, such as that of hundreds of ranks, would delay the exit of the command.
-const MOST_ANALYSED: u64 = 1 << 30;
+const MOST_ANALYZED: u64 = 1 << 30;
 
 /// The verdict on the latest run in a directory; `None` if the recording is too large or cannot be
 /// read.
 fn verdict(root: &Path) -> Option<String> {
-    if recorded_bytes(root) > MOST_ANALYSED {
+    if recorded_bytes(root) > MOST_ANALYZED {
         return None;
     }
     let options = LoadOptions::skipping();

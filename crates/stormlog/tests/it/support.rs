@@ -1,4 +1,4 @@
-//! Runs the program and normalises its output.
+//! Runs the program and normalizes its output.
 
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 //! Every table records in its own log how far each source is stored (`ledger` of the tables crate),
 //! so each commit is complete in itself, and an ingest that was killed at any point is completed by
 //! the next one. An ingest reads only what at least one table lacks. The recordings of one run are
-//! stored and analysed before those of the next, so that most files are parsed only once.
+//! stored and analyzed before those of the next, so that most files are parsed only once.
 
 mod clusters;
 mod derive;
@@ -272,7 +272,7 @@ impl<'u> RunTables<'u> {
         !indexes.all(|index| self.stores.iter().all(|store| is_stored(store, *index)))
     }
 
-    /// Replaces the rows of the given clusters (units that are analysed together), each given with
+    /// Replaces the rows of the given clusters (units that are analyzed together), each given with
     /// the indices of its units.
     async fn replace(
         &mut self,

@@ -1,4 +1,4 @@
-//! Decides which units (ingested recordings) are analysed together: those that may contain sessions
+//! Decides which units (ingested recordings) are analyzed together: those that may contain sessions
 //! of one run.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::plan::{How, Unit};
 
 /// The indices of the units in each cluster; clusters are in the order of their first unit.
 pub(super) fn clusters(units: &[Unit], catalog: &Catalog) -> Vec<Vec<usize>> {
-    // An OOM bundle (a report about an out-of-memory error) is analysed together with the session
+    // An OOM bundle (a report about an out-of-memory error) is analyzed together with the session
     // whose id it contains.
     let bundles = catalog.oom_bundles.iter();
     let with_bundle: HashSet<&Text> = bundles.filter_map(|one| one.session_id.as_ref()).collect();
@@ -82,7 +82,7 @@ fn keys(unit: &Unit, with_bundle: &HashSet<&Text>) -> Vec<String> {
         keys.extend(session.job_id.as_ref().map(|job| format!("job {job}")));
     }
     // The run of a file without a manifest may not be known before the file is read. All such files
-    // in one folder are analysed together, because the ranks of a job are usually in one folder.
+    // in one folder are analyzed together, because the ranks of a job are usually in one folder.
     let is_file = unit.manifest.is_none() && unit.path.is_file();
     let is_read_later = unit
         .pieces

@@ -27,7 +27,7 @@ use super::plan::Unit;
 use super::rows::day;
 use super::table_rows::{Row, batch};
 
-/// If the recordings of a run together have more bytes on disk than this, the run is not analysed,
+/// If the recordings of a run together have more bytes on disk than this, the run is not analyzed,
 /// because that would take too much memory: the loaded events take about a third of the bytes on
 /// disk, and the analysis takes as much again.
 pub(super) const LARGEST_ANALYSIS: u64 = 512 << 20;
@@ -116,7 +116,7 @@ impl Cluster<'_> {
             self.runs(derived, &index, report, &runs, &loaded);
             self.issues(derived, &index, &store, report);
         } else {
-            self.unanalysed(derived, &index, &store, bytes);
+            self.unanalyzed(derived, &index, &store, bytes);
         }
     }
 
@@ -388,8 +388,8 @@ impl Cluster<'_> {
         }
     }
 
-    /// Adds a row for a run that is too large to be analysed at once, or that cannot be loaded.
-    fn unanalysed(&self, derived: &mut Derived, index: &Index<'_>, store: &Store, bytes: u64) {
+    /// Adds a row for a run that is too large to be analyzed at once, or that cannot be loaded.
+    fn unanalyzed(&self, derived: &mut Derived, index: &Index<'_>, store: &Store, bytes: u64) {
         let verdict = if bytes > LARGEST_ANALYSIS {
             "too_large"
         } else {
