@@ -222,7 +222,10 @@ pub(crate) fn segments_in(
             Some(SinkNames::Host) => names != Some(SinkNames::Ordinary),
             None => false,
         };
-        let is_second_copy = plain.is_some_and(|plain| directory.join(plain).exists());
+        let is_second_copy = plain.is_some_and(|plain| {
+            let mut earlier = with_suffixes(plain).take_while(|copy| *copy != name);
+            earlier.any(|copy| directory.join(copy).exists())
+        });
         let is_replaced = manifest.is_some_and(|manifest| {
             let replaced = &manifest.replaced;
             replaced

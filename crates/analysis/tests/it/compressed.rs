@@ -27,15 +27,19 @@ fn a_sink_may_have_compressed_segments() {
 }
 
 #[test]
-fn a_plain_segment_comes_before_its_compressed_copy() {
-    let folder = folder();
-    write(&folder, "segment-000001.jsonl", lines(2));
-    write(
-        &folder,
-        "segment-000001.jsonl.gz",
-        gzip(lines(2).as_bytes(), Compression::fast()),
-    );
-    assert_eq!(events(&load(folder.path())).len(), 2);
+fn of_several_copies_of_a_segment_one_is_read() {
+    let packed = || gzip(lines(2).as_bytes(), Compression::fast());
+    for suffixes in [["", ".gz"], ["", ".zst"], [".gz", ".zst"]] {
+        let folder = folder();
+        for suffix in suffixes {
+            let content = match suffix {
+                "" => lines(2).into_bytes(),
+                _ => packed(),
+            };
+            write(&folder, &format!("segment-000001.jsonl{suffix}"), content);
+        }
+        assert_eq!(events(&load(folder.path())).len(), 2, "{suffixes:?}");
+    }
 }
 
 #[test]
