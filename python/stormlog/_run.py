@@ -342,7 +342,7 @@ class _Recording:
         return True
 
     def _mark(self, kind: str) -> None:
-        """Leave an empty file in the inbox that shows ``stormlog run`` what kind of resource this
+        """Write an empty file to the inbox. It shows ``stormlog run`` what kind of resource this
         process records itself."""
         # `stormlog run` may have ended and deleted its inbox.
         with suppress(OSError):

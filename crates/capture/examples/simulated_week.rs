@@ -246,7 +246,7 @@ impl Week {
         );
         let last_ns = events.last().map_or(0, |event| event.timestamp_ns());
         println!(
-            "all samples were kept in the last {:.1} h",
+            "all samples of the last {:.1} h were kept",
             (last_ns - thinned.until_ns) as f64 / SECOND_NS as f64 / 3600.0
         );
         self.report_days(&events);

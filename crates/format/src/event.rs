@@ -69,10 +69,11 @@ pub const INTEGER_COLUMNS: [&str; 20] = [
 /// read as version 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Version 3, in which four counters are always known: allocated bytes, reserved bytes, the
-    /// change of the allocated bytes, and used bytes.
+    /// Version 3, in which four counters are always numbers: allocated bytes, reserved bytes, the
+    /// change of the allocated bytes, and used bytes. If one of them is unknown, the record has a
+    /// placeholder and names the counter in its metadata.
     V3,
-    /// Version 4, in which the four counters that version 3 requires may be unknown.
+    /// Version 4, in which these four counters may be null.
     V4,
 }
 

@@ -64,7 +64,7 @@ impl<'a, 'py> Links<'a, 'py> {
         Ok(object)
     }
 
-    /// The metadata of a link to evidence, as a dictionary that no other link shares.
+    /// The metadata of a link to evidence, as a new dictionary for each link.
     fn metadata(&mut self, py: Python<'py>, map: &'a Map) -> PyResult<Bound<'py, PyDict>> {
         let is_nested = |value: &Value| matches!(value, Value::List(_) | Value::Map(_));
         if let Some((known, dict)) = &self.metadata

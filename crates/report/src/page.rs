@@ -1,5 +1,5 @@
-//! Builds the data of an interactive page: panels, series, marks and phases, with the packed levels
-//! of detail.
+//! Builds the data of an interactive page: panels, series, marks and phases. Each series is contained
+//! at several levels of detail, in a compact encoding.
 
 mod comparison;
 

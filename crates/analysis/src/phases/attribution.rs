@@ -84,7 +84,7 @@ impl Serialize for PhaseAttribution {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of its key in the metadata"
+    reason = "each field is named like its key in the metadata, without `origin_` or `origin_phase_`"
 )]
 pub struct PhaseOrigin {
     pub thread_id: Option<i64>,

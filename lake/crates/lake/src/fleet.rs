@@ -48,7 +48,7 @@ pub(crate) struct LeaksArgs {
     wanted: Wanted,
 }
 
-/// List memory that is reserved and not used, in GiB-hours by job and user, the most first.
+/// List memory that is reserved but not used, in GiB-hours by job and user, the largest first.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  stormlog lake waste --at /lake\n  stormlog lake waste --at /lake --csv --output waste.csv"

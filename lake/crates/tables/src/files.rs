@@ -63,7 +63,7 @@ impl TableFiles {
             .is_some_and(|mode| mode != "none")
         {
             return Err(refused(
-                "its files have other names of columns than the table",
+                "the columns have other names in its files than in the table",
             ));
         }
         let columns = columns_of(table, opened)?;
