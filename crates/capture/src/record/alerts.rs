@@ -126,10 +126,9 @@ pub(crate) enum Scope {
 }
 
 impl AlertState {
-    /// Checks a sample and returns the alerts that it causes, and the ends of conditions that
-    /// caused alerts. The argument `change` is the change
-    /// of memory use since the last sample, in bytes, and `total` is the size of the memory, in
-    /// bytes; without a size, nothing is checked.
+    /// Checks a sample and returns the alerts that it causes, and the ends of conditions that caused
+    /// alerts. The argument `change` is the change of memory use since the last sample, in bytes,
+    /// and `total` is the size of the memory, in bytes; without a size, nothing is checked.
     pub(crate) fn check(
         &mut self,
         reading: &Reading,
