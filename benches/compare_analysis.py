@@ -48,7 +48,11 @@ def command(program: list[str], file: Path, repeats: int = 3) -> tuple[float, fl
     for _ in range(repeats):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.perf_counter()
-        subprocess.run([*program, "analyze", str(file), "--format", "json"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            [*program, "analyze", str(file), "--format", "json"],
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
         walls.append(time.perf_counter() - start)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpus.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -77,20 +81,37 @@ def main() -> None:
         files = {}
         for ranks in (256, 4096, arguments.part_ranks):
             files[ranks] = Path(folder) / f"ranks{ranks}.jsonl"
-            subprocess.run([sys.executable, str(HERE / "make_ranks.py"), str(files[ranks]), "--ranks", str(ranks)], check=True)
+            subprocess.run(
+                [
+                    sys.executable,
+                    str(HERE / "make_ranks.py"),
+                    str(files[ranks]),
+                    "--ranks",
+                    str(ranks),
+                ],
+                check=True,
+            )
         part = Path(folder) / "part.jsonl"
         text = files[arguments.part_ranks].read_text().splitlines()
         one = ({**json.loads(line), "session_id": "one"} for line in text)
         part.write_text("".join(json.dumps(record) + "\n" for record in one))
         events, load, analyses = measure(arguments.reference, part)
         our_events, _, our_analyses = measure(sys.executable, part)
-        print(f"reference, {events} events: load {load / events * 1e6:.2f} us, analyses {analyses / events * 1e6:.2f} us per event")
-        print(f"ours, same events, through Python: analyses {our_analyses / our_events * 1e6:.4f} us per event: {analyses / our_analyses:.0f} times faster")
+        print(
+            f"reference, {events} events: load {load / events * 1e6:.2f} us, analyses {analyses / events * 1e6:.2f} us per event"
+        )
+        print(
+            f"ours, same events, through Python: analyses {our_analyses / our_events * 1e6:.4f} us per event: {analyses / our_analyses:.0f} times faster"
+        )
         wall, cpu = command(program, files[4096])
         total = 4096 * 250
         reference_wall = (load + analyses) / events * total
-        print(f"whole command, 4096 ranks: {wall:.2f} s, CPU {cpu:.2f} s, {peak_mib(program, files[4096]):.0f} MiB")
-        print(f"  against stormlog 0.3.9's load and two analyses ({reference_wall:.1f} s, scaled): {reference_wall / wall:.0f} times faster")
+        print(
+            f"whole command, 4096 ranks: {wall:.2f} s, CPU {cpu:.2f} s, {peak_mib(program, files[4096]):.0f} MiB"
+        )
+        print(
+            f"  against stormlog 0.3.9's load and two analyses ({reference_wall:.1f} s, scaled): {reference_wall / wall:.0f} times faster"
+        )
         _, small = command(program, files[256])
         growth = (cpu / small) / (4096 / 256)
         print(f"CPU from 256 to 4096 ranks: {small:.3f} s to {cpu:.3f} s, {growth:.2f} of linear")

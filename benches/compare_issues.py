@@ -58,8 +58,10 @@ def degradation(event: Record) -> None:
     """Turn a sample into a report of a collector that reads too little."""
     event["event_type"] = "collector_degraded"
     event["metadata"] = {
-        "backend": "cuda", "collector_health_status": "degraded",
-        "collector_last_error": "nvml timed out", "collector_partial_fields": ["device_used_bytes"],
+        "backend": "cuda",
+        "collector_health_status": "degraded",
+        "collector_last_error": "nvml timed out",
+        "collector_partial_fields": ["device_used_bytes"],
     }
 
 
@@ -77,18 +79,28 @@ def many(event: Record, step: int, rng: random.Random) -> None:
 
 def hidden(event: Record, step: int, rng: random.Random) -> None:
     """Memory outside the allocator grows along a line, with jumps."""
-    used = int(str(event["device_used_bytes"])) + step * (1 << 20) * 4 + (GIB * 30 if step % 500 == 499 else 0)
+    used = (
+        int(str(event["device_used_bytes"]))
+        + step * (1 << 20) * 4
+        + (GIB * 30 if step % 500 == 499 else 0)
+    )
     event["device_used_bytes"] = used
     event["device_free_bytes"] = int(str(event["device_total_bytes"])) - used
 
 
-def make(directory: Path, events: int, ranks: int, change: Callable[[Record, int, random.Random], None]) -> None:
+def make(
+    directory: Path, events: int, ranks: int, change: Callable[[Record, int, random.Random], None]
+) -> None:
     """A sink whose records are changed before they are written."""
     write_sink(directory, events, ranks, lambda *arguments: changed(change, *arguments))
 
 
 def changed(
-    change: Callable[[Record, int, random.Random], None], rank: int, ranks: int, step: int, rng: random.Random
+    change: Callable[[Record, int, random.Random], None],
+    rank: int,
+    ranks: int,
+    step: int,
+    rng: random.Random,
 ) -> Record:
     """One record after its change."""
     event = record(rank, ranks, step, rng)
@@ -107,7 +119,11 @@ def main() -> None:
     try:
         print("| two issues | | stormlog 0.3.9, s | ours, s | times faster |")
         print("|---|---|---|---|---|")
-        cases = {"of 20 events": few, "of every hundredth event": many, "hidden memory of all ranks": hidden}
+        cases = {
+            "of 20 events": few,
+            "of every hundredth event": many,
+            "hidden memory of all ranks": hidden,
+        }
         for name, change in cases.items():
             sink = scratch / change.__name__
             make(sink, options.events, options.ranks, change)
@@ -117,7 +133,10 @@ def main() -> None:
             assert len(ours["issues"]) == 2, json.dumps(ours["issues"])[:1000]
             for kind in ("cold", "warm"):
                 before, after = float(str(theirs[kind])), float(str(ours[kind]))
-                print(f"| {name} | {kind} | {before:.3f} | {after:.4f} | {before / after:.0f} |", flush=True)
+                print(
+                    f"| {name} | {kind} | {before:.3f} | {after:.4f} | {before / after:.0f} |",
+                    flush=True,
+                )
     finally:
         shutil.rmtree(scratch)
 

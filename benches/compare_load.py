@@ -47,7 +47,7 @@ CONTENDERS = {
     "DuckDB": (
         "import duckdb",
         "con = duckdb.connect()\n"
-        "con.execute(f\"create table t as select * from "
+        'con.execute(f"create table t as select * from '
         "read_json('{path}/segment-*.jsonl', format='newline_delimited')\")\n"
         "events = con.execute('select count(*) from t').fetchone()[0]",
     ),
@@ -82,9 +82,7 @@ def reference_python() -> Path:
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run(
-            [str(python), "-m", "pip", "install", "-q", "stormlog==0.3.9"], check=True
-        )
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "stormlog==0.3.9"], check=True)
     return python
 
 
@@ -110,13 +108,17 @@ def compare(events: int, ranks: int, rounds: int, scratch: Path) -> None:
         return scale * statistics.median(row[key] for row in measured[name])
 
     print(f"\n{events:,} events of {ranks} ranks, {size / 1e6:.0f} MB\n")
-    print("| contender | seconds | times slower than ours in Python | peak memory, MB | share of stormlog 0.3.9's |")
+    print(
+        "| contender | seconds | times slower than ours in Python | peak memory, MB | share of stormlog 0.3.9's |"
+    )
     print("|---|---|---|---|---|")
     base = median("ours, Python", "seconds")
     reference_bytes = median("reference", "bytes")
     for name in ("ours, Rust", "ours, Python", "DuckDB", "Polars", "reference"):
         seconds, memory = median(name, "seconds"), median(name, "bytes")
-        print(f"| {name} | {seconds:.3f} | {seconds / base:.1f} | {memory / 1e6:.0f} | {memory / reference_bytes:.2f} |")
+        print(
+            f"| {name} | {seconds:.3f} | {seconds / base:.1f} | {memory / 1e6:.0f} | {memory / reference_bytes:.2f} |"
+        )
     duckdb = median("DuckDB", "seconds") / median("ours, Rust", "seconds")
     print(f"\nreference / ours in Python: {median('reference', 'seconds') / base:.0f}")
     print(f"DuckDB / ours in Rust: {duckdb:.1f}")
@@ -130,7 +132,8 @@ def main() -> None:
     options = parser.parse_args()
     subprocess.run(
         ["cargo", "build", "-q", "--release", "-p", "stormlog-analysis", "--examples"],
-        check=True, cwd=ROOT,
+        check=True,
+        cwd=ROOT,
     )
     scratch = Path(tempfile.mkdtemp(prefix="stormlog-compare-"))
     try:

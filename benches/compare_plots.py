@@ -157,7 +157,9 @@ def a_million(python: str, folder: Path) -> Path:
     print(f"\nours, {found.pop('samples')} samples of one rank")
     for suffix, numbers in found.items():
         size = (folder / f"million.{suffix}").stat().st_size
-        print(f"  {suffix:5} cpu_s {numbers['cpu_s']:.3f}, wall_s {numbers['wall_s']:.3f}, bytes {size}")
+        print(
+            f"  {suffix:5} cpu_s {numbers['cpu_s']:.3f}, wall_s {numbers['wall_s']:.3f}, bytes {size}"
+        )
     return folder / "million.html"
 
 
@@ -213,16 +215,26 @@ def main() -> None:
                     pages[who] = target
             print(f"\n{title}")
             for who, numbers in rows.items():
-                print(f"  {who:10} " + ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}" for k, v in numbers.items()))
+                print(
+                    f"  {who:10} "
+                    + ", ".join(
+                        f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}"
+                        for k, v in numbers.items()
+                    )
+                )
             if all("cpu_s" in numbers for numbers in rows.values()):
                 ours, theirs = rows["ours"], rows["reference"]
                 ratios = {k: theirs[k] / max(ours[k], 1e-9) for k in ("cpu_s", "wall_s", "bytes")}
-                print("  reference / ours: " + ", ".join(f"{k} {v:.1f}x" for k, v in ratios.items()))
+                print(
+                    "  reference / ours: " + ", ".join(f"{k} {v:.1f}x" for k, v in ratios.items())
+                )
         pages["ours, a million samples"] = a_million(options.ours, folder)
         print("\npages in chromium, milliseconds")
         for who, milliseconds in first_paint(pages, folder).items():
             print(f"  {who:28} {milliseconds:.0f}")
-        print(f"\nmost memory of any process: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024} MiB; {time.strftime('%Y-%m-%d')}")
+        print(
+            f"\nmost memory of any process: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024} MiB; {time.strftime('%Y-%m-%d')}"
+        )
 
 
 if __name__ == "__main__":

@@ -135,34 +135,58 @@ def many_sinks(folder: Path, sinks: int) -> None:
         directory.mkdir(parents=True)
         sessions = [
             {
-                "session_id": f"s{number}-{place}", "status": "completed", "started_at_ns": number,
-                "ended_at_ns": number + 1, "host": "node", "pid": 1, "job_id": None, "rank": 0,
-                "local_rank": 0, "world_size": 1, "source": "stormlog.tracker",
+                "session_id": f"s{number}-{place}",
+                "status": "completed",
+                "started_at_ns": number,
+                "ended_at_ns": number + 1,
+                "host": "node",
+                "pid": 1,
+                "job_id": None,
+                "rank": 0,
+                "local_rank": 0,
+                "world_size": 1,
+                "source": "stormlog.tracker",
             }
             for place in range(4)
         ]
         segments = [
             {
-                "filename": f"segment-{place + 1:06d}.jsonl", "event_count": 1, "size_bytes": 1,
-                "closed": True, "session_id": f"s{number}-{place}",
+                "filename": f"segment-{place + 1:06d}.jsonl",
+                "event_count": 1,
+                "size_bytes": 1,
+                "closed": True,
+                "session_id": f"s{number}-{place}",
             }
             for place in range(4)
         ]
         for segment in segments:
             (directory / str(segment["filename"])).write_text("\n")
         manifest = {
-            "schema_version": 2, "format": "stormlog.append_only_telemetry_sink",
-            "sessions": sessions, "segments": segments,
+            "schema_version": 2,
+            "format": "stormlog.append_only_telemetry_sink",
+            "sessions": sessions,
+            "segments": segments,
         }
         (directory / "manifest.json").write_text(json.dumps(manifest))
         if number % 10 == 0:
             bundle = folder / f"oom-{number:04d}"
             bundle.mkdir()
-            (bundle / "manifest.json").write_text(json.dumps({
-                "schema_version": 2, "bundle_name": bundle.name, "reason": "r", "backend": "cuda",
-                "created_at_utc": "2026-11-01T00:00:00Z", "event_count": 1,
-                "session_id": f"s{number}-0", "session_status": None, "session": None, "files": [],
-            }))
+            (bundle / "manifest.json").write_text(
+                json.dumps(
+                    {
+                        "schema_version": 2,
+                        "bundle_name": bundle.name,
+                        "reason": "r",
+                        "backend": "cuda",
+                        "created_at_utc": "2026-11-01T00:00:00Z",
+                        "event_count": 1,
+                        "session_id": f"s{number}-0",
+                        "session_status": None,
+                        "session": None,
+                        "files": [],
+                    }
+                )
+            )
 
 
 def main() -> None:
@@ -196,8 +220,20 @@ def main() -> None:
         print(f"\nmemory: {one['bytes'] / other['bytes']:.3f} of stormlog 0.3.9's")
 
         fast = min(
-            timed([program, "query", "summary", str(sink), "--metric", "peak_device_used_bytes",
-                   "--group-by", "session-rank", "--json"], 1)[0]
+            timed(
+                [
+                    program,
+                    "query",
+                    "summary",
+                    str(sink),
+                    "--metric",
+                    "peak_device_used_bytes",
+                    "--group-by",
+                    "session-rank",
+                    "--json",
+                ],
+                1,
+            )[0]
             for _ in range(3)
         )
         duckdb = min(float(python(sys.executable, DUCKDB, str(sink))["seconds"]) for _ in range(3))

@@ -54,9 +54,7 @@ print(json.dumps({"samples": count, "cpu_s": time.process_time() - before}))
 """
 
 
-def cost_us(
-    python: str, interval: float, seconds: float, script: str = SCRIPT
-) -> float:
+def cost_us(python: str, interval: float, seconds: float, script: str = SCRIPT) -> float:
     """Microseconds of CPU for a sample."""
     command = [python, "-c", script, str(interval), str(seconds)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout

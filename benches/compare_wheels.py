@@ -50,7 +50,9 @@ def printed(packages: Path, script: str, *arguments: object) -> object:
     """What a script prints as JSON when it imports the packages."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(packages)}
-    done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True, cwd="/")
+    done = subprocess.run(
+        command, env=environment, capture_output=True, check=True, text=True, cwd="/"
+    )
     return json.loads(done.stdout)
 
 
@@ -59,10 +61,20 @@ class Workloads:
 
     def __init__(self, scratch: Path, options: argparse.Namespace) -> None:
         self.scratch, self.events = scratch, options.events
-        self.sink, self.ranks, self.picture = scratch / "sink", scratch / "ranks.jsonl", scratch / "events.json"
+        self.sink, self.ranks, self.picture = (
+            scratch / "sink",
+            scratch / "ranks.jsonl",
+            scratch / "events.json",
+        )
         write_sink(self.sink, self.events, 64)
         write_events(self.picture, 100_000)
-        make = [sys.executable, str(HERE / "make_ranks.py"), str(self.ranks), "--ranks", str(options.ranks)]
+        make = [
+            sys.executable,
+            str(HERE / "make_ranks.py"),
+            str(self.ranks),
+            "--ranks",
+            str(options.ranks),
+        ]
         subprocess.run(make, check=True)
         self.turn = 0
 
@@ -90,7 +102,8 @@ class Workloads:
     def plots(self, packages: Path) -> dict[str, float]:
         out = self.folder()
         return {
-            form: printed(packages, COMMAND, "plot", self.picture, "-o", f"{out}.{form}") for form in ("png", "html")
+            form: printed(packages, COMMAND, "plot", self.picture, "-o", f"{out}.{form}")
+            for form in ("png", "html")
         }
 
     def query(self, packages: Path) -> dict[str, float]:
@@ -134,7 +147,11 @@ def compared(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     result = {}
     for kind, choose in (("best", min), ("median", statistics.median)):
         old, new = choose(times["old"]), choose(times["new"])
-        result[kind] = {"old_s": round(old, 7), "new_s": round(new, 7), "ratio": round(new / old, 3)}
+        result[kind] = {
+            "old_s": round(old, 7),
+            "new_s": round(new, 7),
+            "ratio": round(new / old, 3),
+        }
     return result
 
 

@@ -623,7 +623,9 @@ def check_sink(folder: Path, sessions: dict[str, dict[str, Any]]) -> None:
         elif times != [START_NS + number * 100_000_000 for number in range(len(times))]:
             raise Failure(f"events of {name} are out of place")
         if len(times) < facts["events"]:
-            raise Failure(f"{facts['events']} events of {name} were flushed, {len(times)} are there")
+            raise Failure(
+                f"{facts['events']} events of {name} were flushed, {len(times)} are there"
+            )
     for name, status in now.items():
         is_completed = sessions.get(name, {}).get("completed", False)
         # A victim may have been killed after it closed its session and before it reported that.
@@ -655,7 +657,9 @@ def check_thinned(folder: Path, flushed: int) -> None:
         kept += len(times)
     removed = manifest.thinned.get("samples_dropped", 0) + manifest.pruned.get("events", 0)
     if kept + removed < flushed:
-        raise Failure(f"{flushed} events were flushed, {kept} are there, {removed} counted as removed")
+        raise Failure(
+            f"{flushed} events were flushed, {kept} are there, {removed} counted as removed"
+        )
     if set(statuses(folder).values()) - {"interrupted"}:
         raise Failure(f"sessions of killed processes are {statuses(folder)}")
 
@@ -737,9 +741,7 @@ def work(seed: int, kills: int, until: float, root: Path, out: int) -> None:
     queue = names.copy()
     chance.shuffle(queue)
     while (
-        campaign.kills.total() < kills
-        and len(campaign.failures) < 20
-        and time.monotonic() < until
+        campaign.kills.total() < kills and len(campaign.failures) < 20 and time.monotonic() < until
     ):
         mode = queue.pop() if queue else chance.choices(names, MODES.values())[0]
         campaign.go(mode)
@@ -787,12 +789,16 @@ def run_campaign(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--seed", type=int, default=time.time_ns() // 1_000_000_000)
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--dir", type=Path, help="where victims record (default: a temporary folder)")
+    parser.add_argument(
+        "--dir", type=Path, help="where victims record (default: a temporary folder)"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     arguments = parser.parse_args()
     begun = time.monotonic()
@@ -822,7 +828,9 @@ def main() -> int:
     for mode in MODES:
         print(f"{mode:12} {killed[mode]:7,} kills {acknowledged[mode]:12,} acknowledged")
     rate = killed.total() / seconds
-    print(f"{'all':12} {killed.total():7,} kills {acknowledged.total():12,} acknowledged, {rate:.1f}/s")
+    print(
+        f"{'all':12} {killed.total():7,} kills {acknowledged.total():12,} acknowledged, {rate:.1f}/s"
+    )
     print(f"{len(failures)} failures")
     for failure in failures:
         print(f"  {failure}")

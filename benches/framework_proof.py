@@ -53,7 +53,15 @@ def prove(framework: str, package: str, proof: str, purpose: str) -> int:
                 venv.create(folder, with_pip=True)
             if not has(python, framework):
                 begin = time.monotonic()
-                install = [python, "-m", "pip", "install", "-q", "--no-cache-dir", arguments.package]
+                install = [
+                    python,
+                    "-m",
+                    "pip",
+                    "install",
+                    "-q",
+                    "--no-cache-dir",
+                    arguments.package,
+                ]
                 if subprocess.run(install).returncode != 0:
                     print(f"'{arguments.package}' cannot be installed here", file=sys.stderr)
                     return 1
@@ -86,4 +94,6 @@ def home_of_stormlog() -> Path:
 
 
 def has(python: str | Path, framework: str) -> bool:
-    return subprocess.run([python, "-c", f"import {framework}"], capture_output=True).returncode == 0
+    return (
+        subprocess.run([python, "-c", f"import {framework}"], capture_output=True).returncode == 0
+    )

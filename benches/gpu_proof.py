@@ -54,9 +54,7 @@ class Training:
     def __init__(self) -> None:
         width = 4096
         layers = [
-            layer
-            for _ in range(4)
-            for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())
+            layer for _ in range(4) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())
         ]
         self.model = torch.nn.Sequential(*layers).cuda()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
@@ -109,9 +107,7 @@ def overhead(folder: Path) -> list[str]:
             tracker = None
             if on:
                 sink = TelemetrySinkConfig(root_dir=folder / f"overhead-{pair}")
-                tracker = MemoryTracker(
-                    sampling_interval=INTERVAL_S, telemetry_sink_config=sink
-                )
+                tracker = MemoryTracker(sampling_interval=INTERVAL_S, telemetry_sink_config=sink)
                 tracker.start_tracking()
             measured[on] = training.rate(SEGMENT_S)
             if tracker is not None:
@@ -133,7 +129,9 @@ def overhead(folder: Path) -> list[str]:
         f"- {events} events and {alerts} alerts in {seconds:.0f} s of tracking",
         check(median < 1.0, "the median loss is under 1 %"),
         check(bound < 2.0, "the upper 95 % bound is under 2 %"),
-        check(events >= seconds / INTERVAL_S * 0.9, "no more than a tenth of the samples is missing"),
+        check(
+            events >= seconds / INTERVAL_S * 0.9, "no more than a tenth of the samples is missing"
+        ),
         check(alerts <= 2, "a healthy loop raises at most two alerts"),
         "",
     ]

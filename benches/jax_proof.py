@@ -1,6 +1,6 @@
 """Show that the JAX tracker, profiler and helpers work with the real JAX, on a CPU or a GPU.
 
-    python benches/jax_proof.py [--keep DIRECTORY] [--package jax]
+python benches/jax_proof.py [--keep DIRECTORY] [--package jax]
 """
 
 from __future__ import annotations

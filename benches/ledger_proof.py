@@ -175,9 +175,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         program = folder / "program.py"
         program.write_text(PROGRAM)
-        context = subprocess.run(
-            [sys.executable, "-c", CONTEXT], capture_output=True, text=True
-        )
+        context = subprocess.run([sys.executable, "-c", CONTEXT], capture_output=True, text=True)
         result: dict[str, Any] = {"context_alone": context.stdout.strip() or context.stderr[-800:]}
         plain = subprocess.run(
             [sys.executable, str(program), "0", "profile"], capture_output=True, text=True

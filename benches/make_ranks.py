@@ -1,6 +1,6 @@
 """Makes the records of a run of many ranks: one JSONL file, rank after rank.
 
-    python benches/make_ranks.py FILE [--ranks 4096] [--samples 250]
+python benches/make_ranks.py FILE [--ranks 4096] [--samples 250]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Write a sink of realistic telemetry: one session per rank, records of about 680 bytes.
 
-    python benches/make_sink.py DIRECTORY --events 1000000 --ranks 8
+python benches/make_sink.py DIRECTORY --events 1000000 --ranks 8
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ def write_sink(
         "sessions": sessions,
         "segments": segments,
     }
-    (directory / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    (directory / "manifest.json").write_text(
+        json.dumps(manifest, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ Writes traces/, traces.json and labels.json for score_diagnosis.py (which also w
 there). Needs numpy. One seed gives the same traces every time. Ordinary behaviour that looks like
 trouble (evaluations, checkpoints, collected garbage, emptied caches, restarts) is mixed in freely.
 """
+
 import argparse
 import gzip
 import json
@@ -41,23 +42,31 @@ class Plan:
         if wide:
             self._widen_time()
         self.length = self.n * self.dt
-        self.cpu = (self.world == 1 and not {"frag", "drift"} & set(scenario.split("+"))
-                    and rng.random() < 0.08)
+        self.cpu = (
+            self.world == 1
+            and not {"frag", "drift"} & set(scenario.split("+"))
+            and rng.random() < 0.08
+        )
         self.total = float(rng.choice([12, 16, 24, 32, 48, 64, 80, 96, 141, 192])) * GIB
         self.total *= rng.uniform(0.985, 1.0)
-        self.period = self.dt * (lognormal(rng, 0.15, 0.9) if rng.random() < 0.35
-                                 else lognormal(rng, 1.3, 30))
+        self.period = self.dt * (
+            lognormal(rng, 0.15, 0.9) if rng.random() < 0.35 else lognormal(rng, 1.3, 30)
+        )
         self.period = min(self.period, self.length / 25)
         self.load = rng.uniform(0.03, 0.16) * self.length
         peak = rng.uniform(0.82, 0.87) if "high_util" in decoys else rng.uniform(0.35, 0.75)
         if "eval_above" in decoys or "few_phase_evals" in decoys or "legit_peak" in decoys:
             peak = min(peak, 0.65)
-        if scenario != "clean" and scenario != "imbal" or scenario in ("leak", "drift", "oom", "step", "frag", "first_cause", "spike"):
+        if (
+            scenario != "clean"
+            and scenario != "imbal"
+            or scenario in ("leak", "drift", "oom", "step", "frag", "first_cause", "spike")
+        ):
             peak = rng.uniform(0.3, 0.6)
         self.floor = peak * self.total * rng.uniform(0.15, 0.85)
         self.amp = peak * self.total - self.floor
-        self.rest = rng.uniform(0.12, 0.25)          # part of a step spent on its floor
-        self.shelf = rng.uniform(0.1, 0.45)          # optimizer's part of the amplitude
+        self.rest = rng.uniform(0.12, 0.25)  # part of a step spent on its floor
+        self.shelf = rng.uniform(0.1, 0.45)  # optimizer's part of the amplitude
         self.batch = rng.uniform(0.2, 0.3) if "wide_batches" in decoys else rng.uniform(0.01, 0.1)
         steps = int(1.3 * self.length / self.period) + 3
         self.batches = np.clip(np.exp(rng.normal(0, self.batch, steps)), 0.5, 1.6)
@@ -72,21 +81,37 @@ class Plan:
         self.hid_noise = rng.uniform(0.5, 8) * MIB
         self.headroom = rng.uniform(1.02, 1.06)
         self.phases = "phases" in decoys
-        self.bumps = []          # (start, end, kind)
+        self.bumps = []  # (start, end, kind)
         self._bumps("evals", "evaluation", rng.uniform(0.08, 0.3), rng.uniform(0.01, 0.03))
         self._bumps("eval_above", "evaluation", rng.uniform(0.09, 0.27), rng.uniform(0.012, 0.05))
         self._bumps("ckpts", "checkpoint", rng.uniform(0.1, 0.3), rng.uniform(0.004, 0.015))
         if "few_phase_evals" in decoys:
             for at in sorted(rng.uniform(0.3, 0.9, int(rng.integers(1, 3)))):
                 self.bumps.append((at * self.length, (at + 0.02) * self.length, "marked"))
-        self.gc = (rng.uniform(0.005, 0.025) * self.total, rng.uniform(0.1, 0.3) * self.length,
-                   rng.uniform(0, 1)) if "gc" in decoys else None
-        self.sat_a = (rng.uniform(0.005, 0.03) * self.total,
-                      rng.uniform(0.02, 0.05) * self.length) if "sat_alloc" in decoys else None
-        self.sat_h = (rng.uniform(0.003, 0.03) * self.total,
-                      rng.uniform(0.02, 0.05) * self.length) if "sat_gap" in decoys else None
-        self.down = (rng.uniform(0.3, 0.9) * self.length,
-                     rng.uniform(0.1, 0.3) * self.floor) if "down_step" in decoys else None
+        self.gc = (
+            (
+                rng.uniform(0.005, 0.025) * self.total,
+                rng.uniform(0.1, 0.3) * self.length,
+                rng.uniform(0, 1),
+            )
+            if "gc" in decoys
+            else None
+        )
+        self.sat_a = (
+            (rng.uniform(0.005, 0.03) * self.total, rng.uniform(0.02, 0.05) * self.length)
+            if "sat_alloc" in decoys
+            else None
+        )
+        self.sat_h = (
+            (rng.uniform(0.003, 0.03) * self.total, rng.uniform(0.02, 0.05) * self.length)
+            if "sat_gap" in decoys
+            else None
+        )
+        self.down = (
+            (rng.uniform(0.3, 0.9) * self.length, rng.uniform(0.1, 0.3) * self.floor)
+            if "down_step" in decoys
+            else None
+        )
         self.legit = rng.uniform(0.15, 0.22) * self.length if "legit_peak" in decoys else None
         self.eval_level = rng.uniform(0.25, 0.8)
 
@@ -158,8 +183,11 @@ def waveform(p, phase):
         return np.where(phase >= 1 - p.rest, 0.0, other_waveform(p, phase / (1 - p.rest)))
     up = 0.4 * (1 - p.rest)
     down = 0.35 * (1 - p.rest)
-    y = np.where(phase < up, phase / up,
-                 np.where(phase < up + down, 1 - (1 - p.shelf) * (phase - up) / down, p.shelf))
+    y = np.where(
+        phase < up,
+        phase / up,
+        np.where(phase < up + down, 1 - (1 - p.shelf) * (phase - up) / down, p.shelf),
+    )
     return np.where(phase >= 1 - p.rest, 0.0, y)
 
 
@@ -198,8 +226,12 @@ def rank_series(p, t, anomalies, factor, seed):
     peak_between = p.amp * batch
     for start, end, kind in p.bumps:
         inside = (t >= start) & (t < end)
-        level = {"evaluation": p.eval_level * p.amp, "checkpoint": min(0.03 * p.total, 0.3 * p.amp),
-                 "above": 1.0 * p.amp + 0.06 * p.total, "marked": p.amp + 0.05 * p.total}[kind]
+        level = {
+            "evaluation": p.eval_level * p.amp,
+            "checkpoint": min(0.03 * p.total, 0.3 * p.amp),
+            "above": 1.0 * p.amp + 0.06 * p.total,
+            "marked": p.amp + 0.05 * p.total,
+        }[kind]
         y = np.where(inside, level * (1 + rng.normal(0, 0.01, n)), y)
         peak_between = np.where(inside, np.maximum(level, 0), peak_between)
     alloc = (floor + y) * factor + np.abs(rng.normal(0, p.noise, n))
@@ -207,7 +239,7 @@ def rank_series(p, t, anomalies, factor, seed):
     need = (floor + np.maximum(peak_between, y)) * factor
     if p.legit is not None:
         hit = (t >= p.legit) & (t < p.legit + max(2.2 * p.dt, p.period))
-        boost = (p.floor + p.amp * 1.15 + 0.03 * p.total)
+        boost = p.floor + p.amp * 1.15 + 0.03 * p.total
         alloc = np.where(hit, np.maximum(alloc, boost), alloc)
         need = np.where(hit, np.maximum(need, boost), need)
     loading = t < p.load
@@ -230,8 +262,13 @@ def rank_series(p, t, anomalies, factor, seed):
                 level = (p.floor + p.amp + trend) * factor + a.size
                 alloc = np.where(hit, level + rng.normal(0, 0.1 * p.noise, n), alloc)
                 need = np.where(hit, np.maximum(need, level), need)
-    hidden = np.round((hidden + np.abs(rng.normal(0, p.hid_noise, n)) *
-                       (rng.random(n) < 0.4)) / (2 * MIB)) * 2 * MIB
+    hidden = (
+        np.round(
+            (hidden + np.abs(rng.normal(0, p.hid_noise, n)) * (rng.random(n) < 0.4)) / (2 * MIB)
+        )
+        * 2
+        * MIB
+    )
     return alloc, need, hidden
 
 
@@ -270,9 +307,23 @@ def reserved_of(p, alloc, need, t, frag, seed):
 
 def make(trace_id, scenario, seed, out, wide=False):
     rng = np.random.default_rng(seed)
-    pool = ["evals", "ckpts", "phases", "sat_alloc", "sat_gap", "legit_peak", "eval_above", "gc",
-            "wide_batches", "empty_cache", "warm_peak", "high_util", "down_step", "few_phase_evals",
-            "restart"]
+    pool = [
+        "evals",
+        "ckpts",
+        "phases",
+        "sat_alloc",
+        "sat_gap",
+        "legit_peak",
+        "eval_above",
+        "gc",
+        "wide_batches",
+        "empty_cache",
+        "warm_peak",
+        "high_util",
+        "down_step",
+        "few_phase_evals",
+        "restart",
+    ]
     k = int(rng.integers(0, 7 if wide else 5))
     decoys = set(rng.choice(pool, k, replace=False)) if k else set()
     if scenario != "clean":
@@ -304,8 +355,9 @@ def make(trace_id, scenario, seed, out, wide=False):
     shape = str(rng.choice(["even", "stairs", "pauses", "accelerating"]))
 
     def label(kind, rank, onset, magnitude, last=None):
-        findings.append({"kind": kind, "rank": rank, "onset": onset, "magnitude": magnitude,
-                         "last": last})
+        findings.append(
+            {"kind": kind, "rank": rank, "onset": onset, "magnitude": magnitude, "last": last}
+        )
 
     def tenth(a):
         grid = np.linspace(a.onset, L, 2001)
@@ -322,8 +374,11 @@ def make(trace_id, scenario, seed, out, wide=False):
     all_rates = all_grown = 0.0
     for part in parts:
         if part in ("leak", "drift", "oom"):
-            chan = {"leak": "alloc", "drift": "hidden",
-                    "oom": str(rng.choice(["alloc", "alloc", "hidden"]))}[part]
+            chan = {
+                "leak": "alloc",
+                "drift": "hidden",
+                "oom": str(rng.choice(["alloc", "alloc", "hidden"])),
+            }[part]
             if p.cpu:
                 chan = "alloc"
             used_channels.add(chan)
@@ -336,8 +391,9 @@ def make(trace_id, scenario, seed, out, wide=False):
             for r in targets:
                 anomalies[r].append(Anomaly("grow", chan, onset, size, shape, s))
             a = anomalies[targets[0]][-1]
-            label("allocator_leak" if chan == "alloc" else "hidden_drift", name, onset, size,
-                  tenth(a))
+            label(
+                "allocator_leak" if chan == "alloc" else "hidden_drift", name, onset, size, tenth(a)
+            )
             grid = np.linspace(L * 0.9, L, 400)
             late = ramp(shape, grid, onset, L, s)
             if shape == "accelerating":
@@ -374,15 +430,18 @@ def make(trace_id, scenario, seed, out, wide=False):
                 at.append(rng.uniform(last, min(0.92, last + 0.35)))
                 last = at[-1] + 0.08
             for a in at:
-                samples = rng.uniform(2.4, max(2.6, min(9, 0.03 * p.n) if p.n < 300
-                                               else 0.025 * p.n))
+                samples = rng.uniform(
+                    2.4, max(2.6, min(9, 0.03 * p.n) if p.n < 300 else 0.025 * p.n)
+                )
                 size = lognormal(rng, 0.024, 0.15) * T
                 if chan == "alloc":
-                    over = max([0] + [0.06 * T for b in p.bumps if b[2] == "above"]
-                               + [0.05 * T for b in p.bumps if b[2] == "marked"])
+                    over = max(
+                        [0]
+                        + [0.06 * T for b in p.bumps if b[2] == "above"]
+                        + [0.05 * T for b in p.bumps if b[2] == "marked"]
+                    )
                     size += over
-                anomalies[victim].append(Anomaly("spike", chan, a * L, size,
-                                                 length=samples * p.dt))
+                anomalies[victim].append(Anomaly("spike", chan, a * L, size, length=samples * p.dt))
                 label("transient_spike", None if p.world == 1 else victim, a * L, size)
         elif part == "frag":
             onset, end = rng.uniform(0.28, 0.5) * L, rng.uniform(0.65, 0.95) * L
@@ -393,15 +452,22 @@ def make(trace_id, scenario, seed, out, wide=False):
                 room = 0.93 * T - p.headroom * highest - p.hid0
                 size = max(0.19 * highest, min(size * highest / (p.floor + p.amp), room))
             frag[victim] = (onset, end, size, int(rng.integers(5, 16)))
-            label("fragmentation", None if p.world == 1 else victim, onset, size,
-                  tenth_of_climbs(frag[victim], seed * 1000 + victim + 500) if wide else None)
+            label(
+                "fragmentation",
+                None if p.world == 1 else victim,
+                onset,
+                size,
+                tenth_of_climbs(frag[victim], seed * 1000 + victim + 500) if wide else None,
+            )
         elif part == "imbal":
             share = lognormal(rng, 0.135, 0.6)
             factor[victim] *= 1 + share
             label("rank_imbalance", victim, None, share)
         elif part == "first_cause":
             what = str(rng.choice(["leak", "leak", "drift", "step"]))
-            chan = "hidden" if what == "drift" or (what == "step" and rng.random() < 0.5) else "alloc"
+            chan = (
+                "hidden" if what == "drift" or (what == "step" and rng.random() < 0.5) else "alloc"
+            )
             lead = max(0.03, 5.5 / p.n) * rng.uniform(1, 2.5)
             onset = rng.uniform(0.27, 0.45)
             size = lognormal(rng, 0.03, 0.2) * T
@@ -414,16 +480,22 @@ def make(trace_id, scenario, seed, out, wide=False):
                 if r != victim:
                     second = min(second, start)
                 scale = (1 - start) / (1 - onset) if what != "step" else 1.0
-                a = Anomaly("jump" if what == "step" else "grow", chan, start * L, size * scale,
-                            shape, s)
+                a = Anomaly(
+                    "jump" if what == "step" else "grow", chan, start * L, size * scale, shape, s
+                )
                 anomalies[r].append(a)
                 lasts.append(a.onset if what == "step" else tenth(a))
                 if r == victim:
                     first_tenth = lasts[-1]
             kind = {"leak": "allocator_leak", "drift": "hidden_drift", "step": "step_change"}[what]
             label(kind, None, onset * L, size, max(lasts))
-            label("rank_first_cause", victim, onset * L, (second - onset) * L,
-                  first_tenth if what != "step" else None)
+            label(
+                "rank_first_cause",
+                victim,
+                onset * L,
+                (second - onset) * L,
+                first_tenth if what != "step" else None,
+            )
             if what != "step":
                 rate = size / (L - onset * L) * (2.6 if shape == "accelerating" else 1)
                 left = (T - (p.floor + p.amp + p.hid0 + 90 * MIB + size)) / rate / 3600
@@ -465,7 +537,7 @@ def make(trace_id, scenario, seed, out, wide=False):
         keep = rr.random(len(t)) >= miss
         if rr.random() < 0.2:
             at = int(rr.uniform(0.3, 0.9) * len(t))
-            keep[at:at + max(2, len(t) // 60)] = False
+            keep[at : at + max(2, len(t) // 60)] = False
         if p.world > 2 and rr.random() < 0.12 and not ("spike" in parts and r == victim):
             keep &= t >= rr.uniform(0.02, 0.18) * L
         offset = skew[r // host_size]
@@ -479,25 +551,47 @@ def make(trace_id, scenario, seed, out, wide=False):
         return None
     events = []
     for r, (ns, alloc, held, hidden, session, offset) in per_rank.items():
+
         def base(at, kind, sess):
-            return {"schema_version": 3, "session_id": f"{trace_id}-r{r}-s{sess}",
-                    "timestamp_ns": int(at), "event_type": kind, "rank": r,
-                    "host": f"node{r // host_size}",
-                    "collector": "stormlog.cuda_tracker", "pid": 1000 + r, "job_id": "job",
-                    "local_rank": r % 8, "context": None, "allocator_change_bytes": 0,
-                    "allocator_allocated_bytes": 0, "allocator_reserved_bytes": 0,
-                    "allocator_active_bytes": None, "allocator_inactive_bytes": None,
-                    "device_used_bytes": 0, "device_free_bytes": None, "device_total_bytes": None,
-                    "world_size": p.world, "device_id": -1 if p.cpu else r % 8,
-                    "sampling_interval_ms": int(p.dt * 1000), "metadata": {"backend": "cuda"}}
+            return {
+                "schema_version": 3,
+                "session_id": f"{trace_id}-r{r}-s{sess}",
+                "timestamp_ns": int(at),
+                "event_type": kind,
+                "rank": r,
+                "host": f"node{r // host_size}",
+                "collector": "stormlog.cuda_tracker",
+                "pid": 1000 + r,
+                "job_id": "job",
+                "local_rank": r % 8,
+                "context": None,
+                "allocator_change_bytes": 0,
+                "allocator_allocated_bytes": 0,
+                "allocator_reserved_bytes": 0,
+                "allocator_active_bytes": None,
+                "allocator_inactive_bytes": None,
+                "device_used_bytes": 0,
+                "device_free_bytes": None,
+                "device_total_bytes": None,
+                "world_size": p.world,
+                "device_id": -1 if p.cpu else r % 8,
+                "sampling_interval_ms": int(p.dt * 1000),
+                "metadata": {"backend": "cuda"},
+            }
+
         for i in range(len(ns)):
             e = base(ns[i], "sample", session[i])
             a, h = int(alloc[i]), int(held[i])
             used = min(h + int(hidden[i]), int(T))
-            e.update({"allocator_allocated_bytes": a, "allocator_reserved_bytes": h,
-                      "device_used_bytes": used,
-                      "device_free_bytes": None if unknown["free"] else int(T) - used,
-                      "device_total_bytes": None if unknown["total"] else int(T)})
+            e.update(
+                {
+                    "allocator_allocated_bytes": a,
+                    "allocator_reserved_bytes": h,
+                    "device_used_bytes": used,
+                    "device_free_bytes": None if unknown["free"] else int(T) - used,
+                    "device_total_bytes": None if unknown["total"] else int(T),
+                }
+            )
             events.append(e)
         if p.phases and "restart" not in decoys:
             for s, e_, kind in p.bumps:
@@ -509,7 +603,11 @@ def make(trace_id, scenario, seed, out, wide=False):
     one_by_one = wide and rng.random() < 0.3
     events.sort(key=lambda e: (e["rank"] if one_by_one else 0, e["timestamp_ns"]))
     for f in findings:
-        rank = f["rank"] if f["rank"] is not None else (victim if "first_cause" in parts else min(per_rank))
+        rank = (
+            f["rank"]
+            if f["rank"] is not None
+            else (victim if "first_cause" in parts else min(per_rank))
+        )
         shift = start_ns + per_rank[rank][5] * 1e9 if rank in per_rank else start_ns
         onset, last = f.pop("onset"), f.pop("last")
         f["onset_ns"] = None if onset is None else int(shift + onset * 1e9)
@@ -522,12 +620,28 @@ def make(trace_id, scenario, seed, out, wide=False):
     with gzip.open(os.path.join(out, path), "wt", compresslevel=1) as fh:
         for e in events:
             fh.write(json.dumps(e, separators=(",", ":")) + "\n")
-    hard = "hard" if any(f["kind"] not in ("rank_imbalance", "oom_risk", "rank_first_cause")
-                         and f["magnitude"] < 0.02 * T for f in findings) else "easy"
-    info = {"findings": findings, "optional": optional, "difficulty": hard,
-            "clean": not findings, "scenario": scenario, "decoys": sorted(decoys),
-            "start_ns": first_ns, "end_ns": last_ns, "sample_interval_ns": int(p.dt * 1e9),
-            "world_size": p.world, "shape": shape}
+    hard = (
+        "hard"
+        if any(
+            f["kind"] not in ("rank_imbalance", "oom_risk", "rank_first_cause")
+            and f["magnitude"] < 0.02 * T
+            for f in findings
+        )
+        else "easy"
+    )
+    info = {
+        "findings": findings,
+        "optional": optional,
+        "difficulty": hard,
+        "clean": not findings,
+        "scenario": scenario,
+        "decoys": sorted(decoys),
+        "start_ns": first_ns,
+        "end_ns": last_ns,
+        "sample_interval_ns": int(p.dt * 1e9),
+        "world_size": p.world,
+        "shape": shape,
+    }
     return info, {"file": path, "oom_horizon_hours": horizon}
 
 
@@ -546,17 +660,34 @@ def is_sound(p, per_rank, anomalies, victim):
         seen = (t >= start) & (t < start + a.length)
         near = 3 * p.dt
         marked = [b for b in p.bumps if p.phases or a.channel == "alloc"]
-        if seen.sum() < 2 or any(b[0] - near < a.onset + a.length and a.onset < b[1] + near
-                                 for b in marked):
+        if seen.sum() < 2 or any(
+            b[0] - near < a.onset + a.length and a.onset < b[1] + near for b in marked
+        ):
             return False
     return True
 
 
-COMBINATIONS = ("leak+spike", "step+drift", "leak+step", "frag+spike", "drift+spike", "leak+frag",
-                "leak+drift")
-MORE_COMBINATIONS = ("step+spike", "step+frag", "drift+frag", "oom+spike", "first_cause+spike",
-                     "imbal+spike", "leak+drift+spike", "step+drift+spike", "drift+frag+spike",
-                     "leak+step+spike")
+COMBINATIONS = (
+    "leak+spike",
+    "step+drift",
+    "leak+step",
+    "frag+spike",
+    "drift+spike",
+    "leak+frag",
+    "leak+drift",
+)
+MORE_COMBINATIONS = (
+    "step+spike",
+    "step+frag",
+    "drift+frag",
+    "oom+spike",
+    "first_cause+spike",
+    "imbal+spike",
+    "leak+drift+spike",
+    "step+drift+spike",
+    "drift+frag+spike",
+    "leak+step+spike",
+)
 
 
 def main():

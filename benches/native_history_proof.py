@@ -76,7 +76,9 @@ class Training:
     """A few layers with Adam; every step allocates and frees."""
 
     def __init__(self, width: int = 1024, layers: int = 6) -> None:
-        parts = [part for _ in range(layers) for part in (torch.nn.Linear(width, width), torch.nn.ReLU())]
+        parts = [
+            part for _ in range(layers) for part in (torch.nn.Linear(width, width), torch.nn.ReLU())
+        ]
         self.model = torch.nn.Sequential(*parts).cuda()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
         self.batch = torch.randn(512, width, device="cuda")
@@ -104,7 +106,11 @@ def switching(folder: Path) -> list[str]:
         native.start_cuda_memory_history()
         native.stop_cuda_memory_history()
         nested = is_recording()
-    lines.append(check(inside and nested and not is_recording(), "it is on inside the block and off after it"))
+    lines.append(
+        check(
+            inside and nested and not is_recording(), "it is on inside the block and off after it"
+        )
+    )
     torch.cuda.memory._record_memory_history(max_entries=1000)
     with native.cuda_memory_history():
         pass
@@ -136,32 +142,88 @@ def capturing(folder: Path) -> list[str]:
     metadata = read(folder / "captured" / native.DEBUG_METADATA_FILENAME)
     attributed = read(folder / "captured" / native.ALLOCATION_ATTRIBUTION_FILENAME)
     known = {name for entry in index["attributed_storage_pointers"] for name in entry["names"]}
-    wanted = {"0.weight", "0.bias", "0.weight.grad", "0.weight.exp_avg", "0.weight.exp_avg_sq", "in_a_dictionary"}
+    wanted = {
+        "0.weight",
+        "0.bias",
+        "0.weight.grad",
+        "0.weight.exp_avg",
+        "0.weight.exp_avg_sq",
+        "in_a_dictionary",
+    }
     lines = [
         f"- index of {index['storage_pointer_count']} storages in {index_ms:.1f} ms; files in {capture_s:.2f} s",
         f"- warnings: {metadata['warnings'] or 'none'}",
-        check(names == ALL_FILES, f"all eight files are written (missing: {sorted(set(ALL_FILES) - set(names)) or 'none'})"),
-        check(wanted <= known, f"parameters, gradients, optimizer and dictionary are named (missing: {sorted(wanted - known) or 'none'})"),
-        check(attributed["attributed_allocation_count"] >= len(wanted), f"{attributed['attributed_allocation_count']} allocations are attributed"),
+        check(
+            names == ALL_FILES,
+            f"all eight files are written (missing: {sorted(set(ALL_FILES) - set(names)) or 'none'})",
+        ),
+        check(
+            wanted <= known,
+            f"parameters, gradients, optimizer and dictionary are named (missing: {sorted(wanted - known) or 'none'})",
+        ),
+        check(
+            attributed["attributed_allocation_count"] >= len(wanted),
+            f"{attributed['attributed_allocation_count']} allocations are attributed",
+        ),
         check(same, "capturing allocates nothing on the device"),
     ]
     summary = shown(folder / "captured" / native.SNAPSHOT_PICKLE_FILENAME)
     lines += [
         f"- shown: allocated {summary['allocated_bytes']}, reserved {summary['reserved_bytes']}, peak (as asked for) {summary['peak_requested_bytes']}",
         f"- PyTorch: allocated {allocated}, reserved {reserved}, peak {peak}",
-        check(summary["allocated_bytes"] == allocated, "`stormlog show` gives PyTorch's allocated bytes to the byte"),
+        check(
+            summary["allocated_bytes"] == allocated,
+            "`stormlog show` gives PyTorch's allocated bytes to the byte",
+        ),
         check(summary["reserved_bytes"] == reserved, "and its reserved bytes"),
-        check(peak * 0.97 <= summary["peak_requested_bytes"] <= peak, "and its peak, less what rounding adds"),
-        check(summary["named_blocks"] > 20, f"{summary['named_blocks']} of {summary['live_blocks']} live blocks have names"),
-        check(any("native_history_proof.py" in holder["place"] for holder in summary["holders"][:3]), "lines of this very file hold most: " + "; ".join(f"{holder['place']} {holder['at_peak_bytes'] / MIB:.1f} MiB" for holder in summary["holders"][:4])),
+        check(
+            peak * 0.97 <= summary["peak_requested_bytes"] <= peak,
+            "and its peak, less what rounding adds",
+        ),
+        check(
+            summary["named_blocks"] > 20,
+            f"{summary['named_blocks']} of {summary['live_blocks']} live blocks have names",
+        ),
+        check(
+            any("native_history_proof.py" in holder["place"] for holder in summary["holders"][:3]),
+            "lines of this very file hold most: "
+            + "; ".join(
+                f"{holder['place']} {holder['at_peak_bytes'] / MIB:.1f} MiB"
+                for holder in summary["holders"][:4]
+            ),
+        ),
     ]
     snapshot = pickle.loads((folder / "captured" / native.SNAPSHOT_PICKLE_FILENAME).read_bytes())
-    page, preview = render_attributed_html(snapshot, index), render_attributed_wandb_preview_html(snapshot, index)
-    lines.append(check("0.weight.exp_avg" in page and "<script" not in preview, f"pages of {len(page) // 1024} and {len(preview) // 1024} KiB"))
-    lines.append(check(stormlog("plot", folder / "captured" / native.SNAPSHOT_PICKLE_FILENAME, "-o", folder / "page.html").returncode == 0, "`stormlog plot` draws it"))
+    page, preview = (
+        render_attributed_html(snapshot, index),
+        render_attributed_wandb_preview_html(snapshot, index),
+    )
+    lines.append(
+        check(
+            "0.weight.exp_avg" in page and "<script" not in preview,
+            f"pages of {len(page) // 1024} and {len(preview) // 1024} KiB",
+        )
+    )
+    lines.append(
+        check(
+            stormlog(
+                "plot",
+                folder / "captured" / native.SNAPSHOT_PICKLE_FILENAME,
+                "-o",
+                folder / "page.html",
+            ).returncode
+            == 0,
+            "`stormlog plot` draws it",
+        )
+    )
     before = torch.cuda.memory_allocated()
     held.clear()
-    lines.append(check(before - torch.cuda.memory_allocated() == 3 * MIB, "nothing keeps a tensor alive that the program gives up"))
+    lines.append(
+        check(
+            before - torch.cuda.memory_allocated() == 3 * MIB,
+            "nothing keeps a tensor alive that the program gives up",
+        )
+    )
     return lines
 
 
@@ -193,7 +255,10 @@ def cost(folder: Path) -> list[str]:
         f"- steps/s: {off:.0f} without, {on:.0f} with history ({(1 - on / off) * 100:.1f} % less)",
         f"- {summary['events']} entries: {path.stat().st_size / MIB:.1f} MiB captured in {capture_s:.1f} s, "
         f"shown in {show_s:.1f} s, page of {page.stat().st_size / MIB:.1f} MiB",
-        check(90_000 <= summary["events"] <= 100_000, "a history keeps the 100,000 entries that were asked for"),
+        check(
+            90_000 <= summary["events"] <= 100_000,
+            "a history keeps the 100,000 entries that were asked for",
+        ),
         check(show_s < 20, "a full history is shown in seconds"),
     ]
 
@@ -224,11 +289,20 @@ def running_out(folder: Path) -> list[str]:
     summary = shown(bundle / native.SNAPSHOT_PICKLE_FILENAME)
     names = [name for block in summary["live"] for name in block["names"]]
     return [
-        check(raised, f"the program gets PyTorch's error ({len(kept)} blocks, {took:.1f} s with the bundle)"),
+        check(
+            raised,
+            f"the program gets PyTorch's error ({len(kept)} blocks, {took:.1f} s with the bundle)",
+        ),
         check(manifest.get("native_history_files") == ALL_FILES, "the bundle has all eight files"),
-        check(sorted(manifest["files"]) == sorted(path.name for path in bundle.iterdir()), "its manifest lists every file"),
+        check(
+            sorted(manifest["files"]) == sorted(path.name for path in bundle.iterdir()),
+            "its manifest lists every file",
+        ),
         check(summary["ooms"] >= 1, "the history ends with the allocation that failed"),
-        check(sum(name.startswith("leak_") for name in names) == len(kept), "the snapshot names every block of the leak"),
+        check(
+            sum(name.startswith("leak_") for name in names) == len(kept),
+            "the snapshot names every block of the leak",
+        ),
         check(not is_recording(), "history is off after the tracker"),
     ]
 
@@ -238,7 +312,10 @@ def diagnosing_this_process(folder: Path) -> list[str]:
     directory, code = run_diagnose(str(folder / "own"), 0, 0.5, 0.05, "proof", native_history=True)
     manifest = read(directory / "manifest.json")
     return [
-        check(code in (0, 2) and manifest["native_history_enabled"], f"run_diagnose(native_history=True) ends with {code}"),
+        check(
+            code in (0, 2) and manifest["native_history_enabled"],
+            f"run_diagnose(native_history=True) ends with {code}",
+        ),
         check(set(ALL_FILES) <= set(manifest["files"]), "its bundle lists all eight files"),
         check(all((directory / name).is_file() for name in manifest["files"]), "and has them"),
     ]
@@ -280,33 +357,74 @@ def diagnosing_a_command(folder: Path) -> list[str]:
     result, bundle = diagnose("trained", TRAIN)
     manifest = read(bundle / "manifest.json")
     lines = [
-        check(result.returncode in (0, 2), f"gpumemprof diagnose --native-history -- python ends with {result.returncode}: {result.stderr.strip() or 'no complaint'}"),
-        check(manifest["native_history_enabled"] and set(ALL_FILES) <= set(manifest["files"]), "the bundle lists all eight files"),
+        check(
+            result.returncode in (0, 2),
+            f"gpumemprof diagnose --native-history -- python ends with {result.returncode}: {result.stderr.strip() or 'no complaint'}",
+        ),
+        check(
+            manifest["native_history_enabled"] and set(ALL_FILES) <= set(manifest["files"]),
+            "the bundle lists all eight files",
+        ),
     ]
     if (bundle / native.SNAPSHOT_PICKLE_FILENAME).is_file():
         summary = shown(bundle / native.SNAPSHOT_PICKLE_FILENAME)
         names = {name for block in summary["live"] for name in block["names"]}
         places = [holder["place"] for holder in summary["holders"]]
         lines += [
-            check("0.weight" in names and "0.weight.exp_avg" in names, f"{summary['named_blocks']} of {summary['live_blocks']} blocks have names"),
-            check(not any("before the recorded history" in place for place in places), f"it begins with the first tensor ({summary['events']} events)"),
-            check(any("trained.py" in place for place in places), f"lines of the program: {'; '.join(places[:4])}"),
+            check(
+                "0.weight" in names and "0.weight.exp_avg" in names,
+                f"{summary['named_blocks']} of {summary['live_blocks']} blocks have names",
+            ),
+            check(
+                not any("before the recorded history" in place for place in places),
+                f"it begins with the first tensor ({summary['events']} events)",
+            ),
+            check(
+                any("trained.py" in place for place in places),
+                f"lines of the program: {'; '.join(places[:4])}",
+            ),
         ]
     result, bundle = diagnose("no_cuda", "print('no GPU used')")
     manifest = read(bundle / "manifest.json")
-    lines.append(check(result.returncode == 1 and "no process left a history" in manifest["error"], f"a command without CUDA: exit {result.returncode}, {manifest.get('error')}"))
-    own = "import torch\ntorch.cuda.memory._record_memory_history(max_entries=50)\n" + textwrap.dedent(TRAIN) + "assert torch._C._cuda_isHistoryEnabled()\n"
+    lines.append(
+        check(
+            result.returncode == 1 and "no process left a history" in manifest["error"],
+            f"a command without CUDA: exit {result.returncode}, {manifest.get('error')}",
+        )
+    )
+    own = (
+        "import torch\ntorch.cuda.memory._record_memory_history(max_entries=50)\n"
+        + textwrap.dedent(TRAIN)
+        + "assert torch._C._cuda_isHistoryEnabled()\n"
+    )
     result, bundle = diagnose("own_history", own)
-    lines.append(check(result.returncode in (0, 2) and (bundle / native.SNAPSHOT_PICKLE_FILENAME).is_file(), f"a command with a history of its own: exit {result.returncode} {result.stderr.strip()[:200]}"))
+    lines.append(
+        check(
+            result.returncode in (0, 2) and (bundle / native.SNAPSHOT_PICKLE_FILENAME).is_file(),
+            f"a command with a history of its own: exit {result.returncode} {result.stderr.strip()[:200]}",
+        )
+    )
     result, bundle = diagnose("ran_out", OUT_OF_MEMORY)
     dumps = list(bundle.glob("telemetry/**/oom_dumps/*"))
     lines += [
-        check(result.returncode == 2, f"a command that runs out of memory: exit {result.returncode}"),
+        check(
+            result.returncode == 2, f"a command that runs out of memory: exit {result.returncode}"
+        ),
         check((bundle / native.SNAPSHOT_PICKLE_FILENAME).is_file(), "its bundle has the history"),
-        check(len(dumps) == 1 and (dumps[0] / native.SNAPSHOT_PICKLE_FILENAME).is_file(), f"so has its out-of-memory bundle ({len(dumps)})"),
+        check(
+            len(dumps) == 1 and (dumps[0] / native.SNAPSHOT_PICKLE_FILENAME).is_file(),
+            f"so has its out-of-memory bundle ({len(dumps)})",
+        ),
     ]
-    result = stormlog("diagnose", "--native-history", "--output", folder / "nothing", program="gpumemprof")
-    lines.append(check(result.returncode == 1 and not (folder / "nothing").exists(), f"without a command: exit {result.returncode}, {result.stderr.strip().splitlines()[0]}"))
+    result = stormlog(
+        "diagnose", "--native-history", "--output", folder / "nothing", program="gpumemprof"
+    )
+    lines.append(
+        check(
+            result.returncode == 1 and not (folder / "nothing").exists(),
+            f"without a command: exit {result.returncode}, {result.stderr.strip().splitlines()[0]}",
+        )
+    )
     return lines
 
 

@@ -71,7 +71,10 @@ def show(name: str, category: str, holder: str, code: int, root: Path) -> None:
     check(place in report["verdict"]["headline"], "the headline has the line")
     allocated = failure["allocated_bytes"]
     named = sum(size for name, size in failure["categories"].items() if name != "unnamed")
-    check(named >= LEAST_SHARE * allocated, f"{named / allocated:.1%} of {allocated:,} bytes have names")
+    check(
+        named >= LEAST_SHARE * allocated,
+        f"{named / allocated:.1%} of {allocated:,} bytes have names",
+    )
     check(named <= 1.001 * allocated, "no storage is counted twice")
     largest = max(failure["categories"], key=failure["categories"].__getitem__)
     check(largest == category, f"most bytes are {largest}")
@@ -81,7 +84,19 @@ def show(name: str, category: str, holder: str, code: int, root: Path) -> None:
         inspected = json.loads(metadata.read_text())["custom_metadata"]["cause"]
         seconds = inspected["seconds"]
         check(seconds < LONGEST_INSPECTION_S, f"the inspection took {seconds} s")
-        print("\n```json\n" + json.dumps({"operation": inspected["operation"], "categories": inspected["categories"], "holders": inspected["holders"][:5], "call_path": inspected["call_path"][:3]}, indent=1) + "\n```")
+        print(
+            "\n```json\n"
+            + json.dumps(
+                {
+                    "operation": inspected["operation"],
+                    "categories": inspected["categories"],
+                    "holders": inspected["holders"][:5],
+                    "call_path": inspected["call_path"][:3],
+                },
+                indent=1,
+            )
+            + "\n```"
+        )
 
 
 def main() -> int:

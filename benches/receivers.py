@@ -92,8 +92,25 @@ def measure(url: str | None, seconds: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         flags = []
         if url is not None:
-            flags = ["--alert", url, "--otlp", url, "--alert-after", "5", "--metrics-interval", "0.5"]
-        command = [sys.executable, "-m", "stormlog", "run", "--quiet", "--dir", str(Path(folder) / "run")]
+            flags = [
+                "--alert",
+                url,
+                "--otlp",
+                url,
+                "--alert-after",
+                "5",
+                "--metrics-interval",
+                "0.5",
+            ]
+        command = [
+            sys.executable,
+            "-m",
+            "stormlog",
+            "run",
+            "--quiet",
+            "--dir",
+            str(Path(folder) / "run"),
+        ]
         command += [*flags, "--", sys.executable, "-c", PROGRAM, str(seconds)]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
         end = time.time()
@@ -120,7 +137,9 @@ def main() -> None:
     for _ in range(arguments.repeats):
         for name, url in receivers.items():
             results[name].append(measure(url, arguments.seconds))
-    print("| receiver | steps | median step | 99 % of steps | exit after the program | reports losses |")
+    print(
+        "| receiver | steps | median step | 99 % of steps | exit after the program | reports losses |"
+    )
     print("|---|---|---|---|---|---|")
     for name, runs in results.items():
         median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}

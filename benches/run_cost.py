@@ -226,9 +226,7 @@ def run_block(torch: Any, step: Any, seconds: float, may_end: Callable[[], bool]
 
 def bootstrap(values: list[float], rounds: int = 5000) -> tuple[float, float]:
     draw = random.Random(7)
-    medians = sorted(
-        statistics.median(draw.choices(values, k=len(values))) for _ in range(rounds)
-    )
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(rounds))
     return medians[int(rounds * 0.025)], medians[int(rounds * 0.975)]
 
 
@@ -248,7 +246,9 @@ def cpu_of_process(pid: int) -> float:
 
 def cpu_of_own_threads() -> dict[str, float]:
     """CPU seconds of the recorder's threads in this process, by name."""
-    names = {task.name: (task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
+    names = {
+        task.name: (task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()
+    }
     # Before Python 3.14 the kernel does not know the names of Python's threads.
     names.update((str(one.native_id), one.name) for one in threading.enumerate())
     used: dict[str, float] = {}

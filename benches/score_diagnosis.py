@@ -53,7 +53,9 @@ def onset_error(label: dict[str, Any], found: dict[str, Any]) -> float | None:
     return max(first - onset, onset - last, 0)
 
 
-def calibration(predictions: dict[str, Any], traces: dict[str, Any]) -> list[tuple[str, int, float, float]]:
+def calibration(
+    predictions: dict[str, Any], traces: dict[str, Any]
+) -> list[tuple[str, int, float, float]]:
     """Per bin of confidence: how many findings, their mean confidence, and how many were right."""
     rows = []
     for low, high in zip(BINS, BINS[1:]):
@@ -66,11 +68,20 @@ def calibration(predictions: dict[str, Any], traces: dict[str, Any]) -> list[tup
                     said.append(one["confidence"])
                     right += any(matches(label, one, info) for label in labels)
         if said:
-            rows.append((f"{low:.2f} to {min(high, 1):.2f}", len(said), statistics.fmean(said), right / len(said)))
+            rows.append(
+                (
+                    f"{low:.2f} to {min(high, 1):.2f}",
+                    len(said),
+                    statistics.fmean(said),
+                    right / len(said),
+                )
+            )
     return rows
 
 
-def recall_table(predictions: dict[str, Any], traces: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
+def recall_table(
+    predictions: dict[str, Any], traces: dict[str, Any]
+) -> dict[str, dict[str, list[int]]]:
     """Found and labelled, per kind and difficulty."""
     table: dict[str, dict[str, list[int]]] = {}
     for name, info in traces.items():
@@ -86,7 +97,11 @@ def onset_errors(predictions: dict[str, Any], traces: dict[str, Any]) -> dict[st
     errors: dict[str, list[float]] = {}
     for name, info in traces.items():
         for label in info["findings"]:
-            near = [onset_error(label, one) for one in predictions.get(name, []) if matches(label, one, info)]
+            near = [
+                onset_error(label, one)
+                for one in predictions.get(name, [])
+                if matches(label, one, info)
+            ]
             known = [error for error in near if error is not None]
             if known:
                 errors.setdefault(label["kind"], []).append(min(known) / 1e9)
@@ -105,7 +120,9 @@ def main() -> int:
 
     def one(item: tuple[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         name, entry = item
-        return name, predict(program, arguments.directory / entry["file"], entry["oom_horizon_hours"])
+        return name, predict(
+            program, arguments.directory / entry["file"], entry["oom_horizon_hours"]
+        )
 
     with ThreadPoolExecutor(2) as pool:
         predictions = dict(pool.map(one, listed.items()))
@@ -115,7 +132,10 @@ def main() -> int:
     table = recall_table(predictions, truth)
     print("found of labelled, by kind and difficulty")
     for kind in sorted(table):
-        cells = [f"{level} {'/'.join(map(str, table[kind].get(level, [0, 0])))}" for level in ("easy", "medium", "hard")]
+        cells = [
+            f"{level} {'/'.join(map(str, table[kind].get(level, [0, 0])))}"
+            for level in ("easy", "medium", "hard")
+        ]
         print(f"  {kind:18}", "  ".join(cells))
     print("confidence: said, mean, right")
     for name, count, mean, right in calibration(predictions, truth):

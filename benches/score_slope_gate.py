@@ -39,7 +39,9 @@ def main() -> None:
                 if info["clean"] or growing:
                     code = exit_code(program, directory / files[name]["file"], limit)
                     codes["growing" if growing else "clean"].append(code)
-        results = (f"{kind} failed {all_of.count(2)} of {len(all_of)}" for kind, all_of in codes.items())
+        results = (
+            f"{kind} failed {all_of.count(2)} of {len(all_of)}" for kind, all_of in codes.items()
+        )
         unjudged = sum(all_of.count(1) for all_of in codes.values())
         print(f"{limit}: {', '.join(results)}, could not be judged {unjudged}")
 

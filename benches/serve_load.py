@@ -31,16 +31,34 @@ GIB = 1 << 30
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def record(session: str, rank: int, world: int, job: str | None, at_ns: int, step: int) -> dict[str, Any]:
+def record(
+    session: str, rank: int, world: int, job: str | None, at_ns: int, step: int
+) -> dict[str, Any]:
     used = 8 * GIB + (step % 10) * (GIB // 10)
     return {
-        "schema_version": 3, "session_id": session, "timestamp_ns": at_ns, "event_type": "sample",
-        "collector": "stormlog.cuda_tracker", "sampling_interval_ms": 100, "pid": os.getpid(), "host": "node",
-        "job_id": job, "rank": rank, "local_rank": rank % 8, "world_size": world, "device_id": rank % 8,
-        "allocator_allocated_bytes": used - GIB, "allocator_reserved_bytes": used - GIB // 2,
-        "allocator_active_bytes": None, "allocator_inactive_bytes": None, "allocator_change_bytes": 0,
-        "device_used_bytes": used, "device_free_bytes": 80 * GIB - used, "device_total_bytes": 80 * GIB,
-        "context": None, "metadata": {"step": step, "step_count": step, "optimizer": 0},
+        "schema_version": 3,
+        "session_id": session,
+        "timestamp_ns": at_ns,
+        "event_type": "sample",
+        "collector": "stormlog.cuda_tracker",
+        "sampling_interval_ms": 100,
+        "pid": os.getpid(),
+        "host": "node",
+        "job_id": job,
+        "rank": rank,
+        "local_rank": rank % 8,
+        "world_size": world,
+        "device_id": rank % 8,
+        "allocator_allocated_bytes": used - GIB,
+        "allocator_reserved_bytes": used - GIB // 2,
+        "allocator_active_bytes": None,
+        "allocator_inactive_bytes": None,
+        "allocator_change_bytes": 0,
+        "device_used_bytes": used,
+        "device_free_bytes": 80 * GIB - used,
+        "device_total_bytes": 80 * GIB,
+        "context": None,
+        "metadata": {"step": step, "step_count": step, "optimizer": 0},
     }
 
 
@@ -66,15 +84,21 @@ class Writers:
 
     def __init__(self, folder: Path, count: int) -> None:
         self.sinks = [
-            AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=folder / f"job/rank-{rank:04d}", flush_every_events=1))
+            AppendOnlyTelemetrySink(
+                TelemetrySinkConfig(root_dir=folder / f"job/rank-{rank:04d}", flush_every_events=1)
+            )
             for rank in range(count)
         ]
         # One job: its ranks are one run.
         for rank, sink in enumerate(self.sinks):
             sink.start_session(
                 create_session_summary(
-                    source="stormlog.tracker", session_id=f"job-{rank}", job_id="bench", rank=rank,
-                    local_rank=rank % 8, world_size=count,
+                    source="stormlog.tracker",
+                    session_id=f"job-{rank}",
+                    job_id="bench",
+                    rank=rank,
+                    local_rank=rank % 8,
+                    world_size=count,
                 )
             )
         self.rounds: list[float] = []
@@ -156,7 +180,9 @@ def share(pid: int, seconds: float) -> float:
 
 def rounds(name: str, taken: list[float]) -> None:
     if taken:
-        print(f"  writers, {name}: median {statistics.median(taken) * 1e3:.0f} ms for a round of all sinks, worst {max(taken) * 1e3:.0f} ms")
+        print(
+            f"  writers, {name}: median {statistics.median(taken) * 1e3:.0f} ms for a round of all sinks, worst {max(taken) * 1e3:.0f} ms"
+        )
 
 
 def main() -> None:
@@ -171,11 +197,20 @@ def main() -> None:
     begun = time.monotonic()
     finished_runs(folder, options.runs, options.events)
     writers = Writers(folder, options.sinks)
-    command = [*shlex.split(options.program), "serve", str(folder), "--listen", "127.0.0.1:0", "--json"]
+    command = [
+        *shlex.split(options.program),
+        "serve",
+        str(folder),
+        "--listen",
+        "127.0.0.1:0",
+        "--json",
+    ]
     server = None
     try:
         writers.start()
-        print(f"{options.runs} finished runs of {options.events} events and {options.sinks} sinks being written, made in {time.monotonic() - begun:.0f} s; load {os.getloadavg()[0]:.1f}")
+        print(
+            f"{options.runs} finished runs of {options.events} events and {options.sinks} sinks being written, made in {time.monotonic() - begun:.0f} s; load {os.getloadavg()[0]:.1f}"
+        )
         writers.take()
         time.sleep(options.seconds)
         rounds("without a server", writers.take())
@@ -183,26 +218,38 @@ def main() -> None:
         assert server.stdout is not None
         address = json.loads(server.stdout.readline())["address"]
         waited, _ = get(address, "/")
-        print(f"  first page while the folders are looked through for the first time: {waited:.0f} ms")
+        print(
+            f"  first page while the folders are looked through for the first time: {waited:.0f} ms"
+        )
         times = [get(address, "/")[0] for _ in range(5)]
         searched = [get(address, "/?q=run-19&sort=name")[0] for _ in range(5)]
-        print(f"  first page: median {statistics.median(times):.0f} ms; a search: {statistics.median(searched):.0f} ms")
+        print(
+            f"  first page: median {statistics.median(times):.0f} ms; a search: {statistics.median(searched):.0f} ms"
+        )
         # The verdicts of the runs on that page are read in the background until then.
         while "not read yet" in get(address, "/")[1].decode():
             time.sleep(1)
         time.sleep(2)
-        print(f"  nobody looks: {share(server.pid, options.seconds):.1f} % of a core, {resident_mib(server.pid):.0f} MiB resident")
+        print(
+            f"  nobody looks: {share(server.pid, options.seconds):.1f} % of a core, {resident_mib(server.pid):.0f} MiB resident"
+        )
         rounds("with a server that nobody looks at", writers.take())
         page = get(address, "/")[1].decode()
         streams = [Stream(address, "/events", "/?part=rows")]
-        print(f"  the list is open: {share(server.pid, options.seconds):.1f} % of a core, {streams[0].updates} updates, {resident_mib(server.pid):.0f} MiB")
+        print(
+            f"  the list is open: {share(server.pid, options.seconds):.1f} % of a core, {streams[0].updates} updates, {resident_mib(server.pid):.0f} MiB"
+        )
         rounds("with the list open", writers.take())
         # The ranks began last, so that they are the first row.
         job = page.split('<a href="/run/')[1].split('"')[0]
         took, body = get(address, f"/run/{job}/data")
-        print(f"  the page of the {options.sinks} ranks: {took:.0f} ms, {len(body) / 2**20:.1f} MiB")
+        print(
+            f"  the page of the {options.sinks} ranks: {took:.0f} ms, {len(body) / 2**20:.1f} MiB"
+        )
         streams.append(Stream(address, f"/run/{job}/events", f"/run/{job}/data"))
-        print(f"  the list and that page are open: {share(server.pid, options.seconds):.1f} % of a core, {streams[1].updates} updates")
+        print(
+            f"  the list and that page are open: {share(server.pid, options.seconds):.1f} % of a core, {streams[1].updates} updates"
+        )
         rounds("with both open", writers.take())
         print(f"  memory at its highest: {resident_mib(server.pid, 'VmHWM'):.0f} MiB")
         server.send_signal(signal.SIGTERM)

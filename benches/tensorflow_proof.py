@@ -1,6 +1,6 @@
 """Show that the TensorFlow profiler and tracker work with the real TensorFlow, on the CPU.
 
-    python benches/tensorflow_proof.py [--keep DIRECTORY] [--package tensorflow-cpu]
+python benches/tensorflow_proof.py [--keep DIRECTORY] [--package tensorflow-cpu]
 """
 
 from __future__ import annotations

@@ -53,9 +53,11 @@ def shared_definitions() -> dict[str, Definition]:
 
 def first_sentence(node: ast.AST) -> str:
     """The first line of a docstring."""
-    text = ast.get_docstring(node) if isinstance(
-        node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    ) else None
+    text = (
+        ast.get_docstring(node)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        else None
+    )
     return (text or "").split("\n\n")[0].replace("\n", " ")
 
 
@@ -164,7 +166,9 @@ def main() -> int:
     text = render()
     if "--check" in sys.argv[1:]:
         fresh = TARGET.exists() and TARGET.read_text(encoding="utf-8") == text
-        print("docs/api.md is up to date" if fresh else "docs/api.md is stale: run docs/make_api.py")
+        print(
+            "docs/api.md is up to date" if fresh else "docs/api.md is stale: run docs/make_api.py"
+        )
         return 0 if fresh else 1
     TARGET.write_text(text, encoding="utf-8")
     return 0

@@ -31,7 +31,9 @@ def four_ranks(traces: Path, folder: Path) -> list[Path]:
         with gzip.open(traces / f"h200_{name}.jsonl.gz", "rt") as lines:
             events = [json.loads(line) for line in lines]
         for event in events:
-            event.update(rank=rank, local_rank=rank, world_size=len(RANKS), job_id="four recordings")
+            event.update(
+                rank=rank, local_rank=rank, world_size=len(RANKS), job_id="four recordings"
+            )
         paths.append(folder / f"events_rank{rank}.json")
         paths[-1].write_text(json.dumps(events))
     return paths

@@ -31,7 +31,17 @@ SIXTEEN = (
     " #6b7686 #ff7b86 #b5e08f #ffd68a #7cc4ff #dd9bf0 #7fd6df #ffffff"
 ).split()
 # Which of left, right, up and down a character of a frame reaches.
-FRAMES = {"─": "lr", "│": "ud", "┌": "rd", "┐": "ld", "└": "ru", "┘": "lu", "━": "lr", "╍": "lr", "┈": "lr"}
+FRAMES = {
+    "─": "lr",
+    "│": "ud",
+    "┌": "rd",
+    "┐": "ld",
+    "└": "ru",
+    "┘": "lu",
+    "━": "lr",
+    "╍": "lr",
+    "┈": "lr",
+}
 # The bits of a braille character, by column and row of its dots.
 BRAILLE = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
 
@@ -109,7 +119,10 @@ def shapes(character: str, left: float, top: float) -> list[tuple[float, float, 
         bits = ord(character) - 0x2800
         dots = [place for bit, place in enumerate(BRAILLE) if bits >> bit & 1]
         width, height = WIDTH / 2, HEIGHT / 4
-        return [(left + x * width + 0.6, top + y * height + 0.8, width - 1.2, height - 1.6) for x, y in dots]
+        return [
+            (left + x * width + 0.6, top + y * height + 0.8, width - 1.2, height - 1.6)
+            for x, y in dots
+        ]
     return []
 
 

@@ -57,8 +57,12 @@ def seed_artifacts() -> None:
             for kind in KINDS.get(path.suffix, []):
                 keep_artifact(kind, data)
             if path.name in ("manifest.json", "host.json"):
-                for kind, other in ((5, "segment-000001.jsonl"), (6, "events.json"),
-                                    (7, "telemetry_timeline.json"), (8, "segment-000001.ndjson")):
+                for kind, other in (
+                    (5, "segment-000001.jsonl"),
+                    (6, "events.json"),
+                    (7, "telemetry_timeline.json"),
+                    (8, "segment-000001.ndjson"),
+                ):
                     beside = path.parent / other
                     if beside.is_file():
                         keep_artifact(kind, data[:2800] + b"\xff" + plain(beside))
@@ -72,19 +76,41 @@ def seed_artifacts() -> None:
 
 def seed_pickles() -> None:
     frame = {"filename": "train.py", "line": 3, "name": "main"}
-    block = {"size": 512, "requested_size": 400, "address": 4096, "state": "active_allocated",
-             "frames": [frame]}
-    segment = {"device": 0, "address": 4096, "total_size": 1024, "stream": 0,
-               "segment_type": "small", "allocated_size": 512, "active_size": 512,
-               "blocks": [block, {"size": 512, "state": "inactive"}], "frames": [frame]}
-    entries = [{"action": action, "addr": 4096, "size": 512, "stream": 0, "time_us": 7,
-                "frames": [frame]}
-               for action in ("alloc", "free_requested", "free_completed", "segment_alloc", "oom",
-                              "snapshot")]
-    snapshot = {"segments": [segment], "device_traces": [entries, []],
-                "allocator_settings": {"expandable_segments": False},
-                "external_annotations": [{"stage": "START", "name": "step", "device": 0,
-                                          "time_us": 3}]}
+    block = {
+        "size": 512,
+        "requested_size": 400,
+        "address": 4096,
+        "state": "active_allocated",
+        "frames": [frame],
+    }
+    segment = {
+        "device": 0,
+        "address": 4096,
+        "total_size": 1024,
+        "stream": 0,
+        "segment_type": "small",
+        "allocated_size": 512,
+        "active_size": 512,
+        "blocks": [block, {"size": 512, "state": "inactive"}],
+        "frames": [frame],
+    }
+    entries = [
+        {"action": action, "addr": 4096, "size": 512, "stream": 0, "time_us": 7, "frames": [frame]}
+        for action in (
+            "alloc",
+            "free_requested",
+            "free_completed",
+            "segment_alloc",
+            "oom",
+            "snapshot",
+        )
+    ]
+    snapshot = {
+        "segments": [segment],
+        "device_traces": [entries, []],
+        "allocator_settings": {"expandable_segments": False},
+        "external_annotations": [{"stage": "START", "name": "step", "device": 0, "time_us": 3}],
+    }
     for value in (snapshot, [segment], {}, [], {"segments": [], "device_traces": [entries[:1]]}):
         for protocol in (2, 3, 4, 5):
             keep("pickle", pickle.dumps(value, protocol))

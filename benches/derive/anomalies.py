@@ -60,7 +60,9 @@ class Addition:
         used = columns.reserved + columns.hidden + self.allocated + self.hidden
         return float(0.97 * columns.capacity - used.max())
 
-    def label(self, kind: str, onset: float | None, magnitude: float, last: float | None = None) -> None:
+    def label(
+        self, kind: str, onset: float | None, magnitude: float, last: float | None = None
+    ) -> None:
         """Note a finding; any onset up to `last` is right."""
         finding: dict[str, Any] = {"kind": kind, "rank": self.label_rank, "magnitude": magnitude}
         finding["onset_ns"] = None if onset is None else self.columns.moment_ns(onset)
@@ -127,12 +129,16 @@ def with_anomalies(trace: Trace, rng: np.random.Generator) -> Trace:
     horizon = trace.horizon_hours
     if addition.fastest_rate > 0:
         horizon = horizon_of_growth(addition, rng)
-    columns.write(allocated, reserved, columns.hidden + np.round(addition.hidden / BLOCK) * BLOCK, events)
+    columns.write(
+        allocated, reserved, columns.hidden + np.round(addition.hidden / BLOCK) * BLOCK, events
+    )
     info = labelled(trace, addition, names, horizon)
     return replace(trace, events=events, info=info, horizon_hours=horizon)
 
 
-def chosen_rank(ranks: list[RankColumns], info: dict[str, Any], rng: np.random.Generator) -> RankColumns:
+def chosen_rank(
+    ranks: list[RankColumns], info: dict[str, Any], rng: np.random.Generator
+) -> RankColumns:
     """Any rank, more often than not one that has a finding already."""
     named = {label["rank"] for label in info["findings"]}
     with_finding = [columns for columns in ranks if columns.rank in named]
@@ -162,7 +168,9 @@ def possible_anomalies(info: dict[str, Any], on_cpu: bool) -> list[str]:
     return names
 
 
-def chosen_anomalies(possible: list[str], info: dict[str, Any], rng: np.random.Generator) -> set[str]:
+def chosen_anomalies(
+    possible: list[str], info: dict[str, Any], rng: np.random.Generator
+) -> set[str]:
     """One to three anomalies that can be distinguished from each other."""
     wanted = int(rng.choice([1, 2, 3], p=[0.5, 0.4, 0.1]))
     if info["findings"]:
@@ -238,7 +246,10 @@ def add_spikes(
         after = first + int(rng.integers(2, longest + 1))
         if after + 3 >= count or np.diff(times[first : after + 1]).max() > 1.7 * apart:
             raise Unsuitable("samples are missing there")
-        if any(enter - 4 * apart <= times[after] and times[first] <= leave + 4 * apart for enter, leave in phases):
+        if any(
+            enter - 4 * apart <= times[after] and times[first] <= leave + 4 * apart
+            for enter, leave in phases
+        ):
             raise Unsuitable("a phase explains it")
         size = size_between(smallest, min(largest, 0.9 * addition.room), rng)
         if name == "spike":
@@ -263,7 +274,11 @@ def phases_of(events: list[Event], columns: RankColumns) -> list[tuple[float, fl
     """When the rank entered and left its phases, the load aside."""
     entered: dict[str, float] = {}
     phases = []
-    marks = [event for event in events if event["rank"] == columns.rank and event["event_type"].startswith("phase")]
+    marks = [
+        event
+        for event in events
+        if event["rank"] == columns.rank and event["event_type"].startswith("phase")
+    ]
     for event in sorted(marks, key=lambda event: int(event["timestamp_ns"])):
         name = event["metadata"]["phase_scope"]["name"]
         time = (event["timestamp_ns"] - columns.began_ns) / 1e9
@@ -347,14 +362,18 @@ def horizon_of_growth(addition: Addition, rng: np.random.Generator) -> float:
     return float(nearest / SURE_OF_HORIZON / rng.uniform(1, 4))
 
 
-def labelled(trace: Trace, addition: Addition, names: set[str], horizon_hours: float) -> dict[str, Any]:
+def labelled(
+    trace: Trace, addition: Addition, names: set[str], horizon_hours: float
+) -> dict[str, Any]:
     """The labels of the trace together with those of what was added."""
     findings = trace.info["findings"] + addition.findings
     optional = list(trace.info["optional"])
     if trace.rank_matters and names & LASTING:
         # The rank holds more than others, which the anomaly explains.
         optional.append({"kind": "rank_imbalance", "rank": addition.columns.rank})
-    in_bytes = [label["magnitude"] for label in findings if not label["kind"].startswith(("rank", "oom"))]
+    in_bytes = [
+        label["magnitude"] for label in findings if not label["kind"].startswith(("rank", "oom"))
+    ]
     return {
         **trace.info,
         "findings": findings,

@@ -177,12 +177,18 @@ def setting_of(columns: RankColumns) -> Setting:
 
 
 def put_into(
-    columns: RankColumns, setting: Setting, draws: dict[str, Draws], events: list[Event], rng: np.random.Generator
+    columns: RankColumns,
+    setting: Setting,
+    draws: dict[str, Draws],
+    events: list[Event],
+    rng: np.random.Generator,
 ) -> None:
     """Write the columns of one rank with everything drawn."""
 
     def put(behaviours: dict[str, Behaviour]) -> Column:
-        chosen = [behave(setting, draws[name]) for name, behave in behaviours.items() if name in draws]
+        chosen = [
+            behave(setting, draws[name]) for name, behave in behaviours.items() if name in draws
+        ]
         total = sum(chosen, np.zeros(len(columns)))
         return np.where(setting.times > setting.loaded, total, 0.0) * columns.capacity
 
@@ -196,8 +202,12 @@ def put_into(
     reserved = columns.reserved + whole_blocks(highest_so_far(np.maximum(floor_added, 0)))
     reserved = np.maximum(reserved, highest_so_far(whole_blocks(1.02 * allocated)))
     if EMPTIED in draws:
-        empty_cache(reserved, allocated, peak, int((0.2 + 0.6 * draws[EMPTIED].time) * len(columns)))
-    columns.write(allocated, reserved, columns.hidden + np.round(hidden_added / BLOCK) * BLOCK, events)
+        empty_cache(
+            reserved, allocated, peak, int((0.2 + 0.6 * draws[EMPTIED].time) * len(columns))
+        )
+    columns.write(
+        allocated, reserved, columns.hidden + np.round(hidden_added / BLOCK) * BLOCK, events
+    )
 
 
 def empty_cache(reserved: Column, allocated: Column, peak: float, first: int) -> None:

@@ -24,7 +24,12 @@ Column: TypeAlias = npt.NDArray[np.float64]
 BLOCK = 2 * 2**20
 # Nothing is put into shorter recordings: an anomaly could not be distinguished from a warm-up.
 FEWEST_SAMPLES = 70
-HELD = ("allocator_allocated_bytes", "allocator_reserved_bytes", "device_used_bytes", "device_free_bytes")
+HELD = (
+    "allocator_allocated_bytes",
+    "allocator_reserved_bytes",
+    "device_used_bytes",
+    "device_free_bytes",
+)
 
 
 class Unsuitable(Exception):
@@ -96,7 +101,9 @@ class RankColumns:
             # Clocks differ and some recorders attach late, but all ranks end together.
             began_ns = samples[-1]["timestamp_ns"] - int(length_s * 1e9)
         self.began_ns: int = min(began_ns, samples[0]["timestamp_ns"])
-        self.times = np.array([(sample["timestamp_ns"] - self.began_ns) / 1e9 for sample in samples])
+        self.times = np.array(
+            [(sample["timestamp_ns"] - self.began_ns) / 1e9 for sample in samples]
+        )
         self.allocated = self._column("allocator_allocated_bytes")
         self.reserved = self._column("allocator_reserved_bytes")
         self.hidden = self._column("device_used_bytes") - self.reserved
@@ -122,7 +129,9 @@ class RankColumns:
         """A time of this rank as its clock shows it."""
         return int(self.began_ns + time * 1e9)
 
-    def write(self, allocated: Column, reserved: Column, hidden: Column, events: list[Event]) -> None:
+    def write(
+        self, allocated: Column, reserved: Column, hidden: Column, events: list[Event]
+    ) -> None:
         """Put columns into the samples, and adapt the other records of the rank in `events`, the
         events of the whole trace."""
         used = reserved + hidden

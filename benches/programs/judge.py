@@ -32,11 +32,22 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 HELPERS = {"common", "tiny", "judge", "net", "parts"}
-NEEDS = ("python", "numpy", "torch-cpu", "cuda", "jax", "jax-gpu", "lightning", "transformers", "accelerate")
+NEEDS = (
+    "python",
+    "numpy",
+    "torch-cpu",
+    "cuda",
+    "jax",
+    "jax-gpu",
+    "lightning",
+    "transformers",
+    "accelerate",
+)
 LOUD = ("warning", "critical")
 LEAKS = {"allocator_leak", "host_leak", "hidden_drift"}
 OUT_OF_MEMORY = re.compile(
-    r"ran out of (host )?memory|out[- ]of[- ]memory|\bOOM\b|MemoryError|RESOURCE_EXHAUSTED|(can't|cannot|failed to) allocate", re.IGNORECASE
+    r"ran out of (host )?memory|out[- ]of[- ]memory|\bOOM\b|MemoryError|RESOURCE_EXHAUSTED|(can't|cannot|failed to) allocate",
+    re.IGNORECASE,
 )
 MARK = re.compile(r"#\s*(CULPRIT(?:-HOLDER)?)\b")
 
@@ -69,10 +80,19 @@ class Marks:
         """Whether the cause of a finding names a marked line, or a variable of one as the holder."""
         site = cause["site"]
         calls = [site, *cause["call_path"]] if site else []
-        if any(Path(call["file"]).name == source.name and call["line"] in self.allocating for call in calls):
+        if any(
+            Path(call["file"]).name == source.name and call["line"] in self.allocating
+            for call in calls
+        ):
             return True
-        names = re.findall(r"[A-Za-z_]\w+", " ".join(re.findall(r"`([^`]+)`", cause["holder"] or "")))
-        return any(re.search(rf"\b{name}\b", self.text) for name in names if name not in ("self", "__main__"))
+        names = re.findall(
+            r"[A-Za-z_]\w+", " ".join(re.findall(r"`([^`]+)`", cause["holder"] or ""))
+        )
+        return any(
+            re.search(rf"\b{name}\b", self.text)
+            for name in names
+            if name not in ("self", "__main__")
+        )
 
 
 @dataclass
@@ -84,7 +104,9 @@ class Program:
     needs: list[str]
     launcher: str = "python"
     exit: int = 0
-    expect: list[str] = field(default_factory=list)  # kinds, any of which names the fault; empty: clean
+    expect: list[str] = field(
+        default_factory=list
+    )  # kinds, any of which names the fault; empty: clean
     expect_cpu: list[str] | None = None  # instead, where the program runs without a GPU
     cause: list[str] = field(default_factory=list)  # one of these must be reported as well
     beside: list[str] = field(default_factory=list)  # these may be reported as well
@@ -167,11 +189,18 @@ def load_programs(folder: Path = HERE) -> list[Program]:
     names = [program.name for program in programs]
     files = {path.stem for path in folder.glob("*.py")} - HELPERS
     problems = [f"{name}.py is not in programs.json" for name in sorted(files - set(names))]
-    problems += [f"programs.json has '{name}', but there is no {name}.py" for name in sorted(set(names) - files)]
+    problems += [
+        f"programs.json has '{name}', but there is no {name}.py"
+        for name in sorted(set(names) - files)
+    ]
     for program in programs:
-        problems += [f"{program.name}: unknown need '{need}'" for need in program.needs if need not in NEEDS]
+        problems += [
+            f"{program.name}: unknown need '{need}'" for need in program.needs if need not in NEEDS
+        ]
         if (marks := program.marks()) and bool(program.expect) != bool(marks.text):
-            problems.append(f"{program.name}: a faulty program has a CULPRIT mark, a clean one has none")
+            problems.append(
+                f"{program.name}: a faulty program has a CULPRIT mark, a clean one has none"
+            )
     if problems:
         sys.exit("error: " + "\n".join(problems))
     return programs
@@ -179,7 +208,12 @@ def load_programs(folder: Path = HERE) -> list[Program]:
 
 def environment(arguments: argparse.Namespace, steps: int | None = None) -> dict[str, str]:
     """The variables that the programs run with."""
-    env = dict(os.environ, PYTHONHASHSEED="0", PYTHONDONTWRITEBYTECODE="1", SCENARIO_S=str(arguments.seconds))
+    env = dict(
+        os.environ,
+        PYTHONHASHSEED="0",
+        PYTHONDONTWRITEBYTECODE="1",
+        SCENARIO_S=str(arguments.seconds),
+    )
     env.pop("SCENARIO_STEPS", None)
     if steps:
         env["SCENARIO_STEPS"] = str(steps)
@@ -188,11 +222,20 @@ def environment(arguments: argparse.Namespace, steps: int | None = None) -> dict
     return env
 
 
-def execute(command: list[str], folder: Path, env: dict[str, str], limit_s: float) -> tuple[int, str, str]:
+def execute(
+    command: list[str], folder: Path, env: dict[str, str], limit_s: float
+) -> tuple[int, str, str]:
     """Exit code, standard output and standard error. A signal N is 128 + N, as in a shell."""
     child = subprocess.Popen(
-        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, errors="replace", start_new_session=True,
+        command,
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
     )
     try:
         out, err = child.communicate(timeout=limit_s)
@@ -208,11 +251,22 @@ def record(program: Program, arguments: argparse.Namespace, have: set[str]) -> R
     """Run one program under `stormlog run`, into a folder of its own."""
     folder = arguments.out / program.name
     shutil.rmtree(folder, ignore_errors=True)
-    command = [*arguments.stormlog, "run", "--dir", str(folder), "--", *program.command(arguments.python)]
+    command = [
+        *arguments.stormlog,
+        "run",
+        "--dir",
+        str(folder),
+        "--",
+        *program.command(arguments.python),
+    ]
     begin = time.monotonic()
-    code, out, err = execute(command, program.folder, environment(arguments), 3 * arguments.seconds + 180)
+    code, out, err = execute(
+        command, program.folder, environment(arguments), 3 * arguments.seconds + 180
+    )
     took = round(time.monotonic() - begin, 2)
-    made = Recording(program.name, program.device(have), code, arguments.seconds, took, out, err[-2000:])
+    made = Recording(
+        program.name, program.device(have), code, arguments.seconds, took, out, err[-2000:]
+    )
     (arguments.out / f"{program.name}.run.json").write_text(json.dumps(asdict(made), indent=1))
     return made
 
@@ -228,7 +282,9 @@ def recorded(program: Program, folder: Path, device: str | None) -> Recording:
 
 def analyze(path: Path, stormlog: list[str]) -> dict[str, Any] | str:
     """The report of `stormlog analyze`, or why there is none."""
-    done = subprocess.run([*stormlog, "analyze", str(path), "--format", "json"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*stormlog, "analyze", str(path), "--format", "json"], capture_output=True, text=True
+    )
     if done.returncode != 0:
         return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
     try:
@@ -266,7 +322,9 @@ def judge(program: Program, made: Recording, report: dict[str, Any] | str) -> Ju
 
     findings = report["findings"]
     loud = [found for found in findings if found["severity"] in LOUD]
-    result.reported = ", ".join(sorted({f"{kind_of(found)} ({found['severity']})" for found in loud})) or "silent"
+    result.reported = (
+        ", ".join(sorted({f"{kind_of(found)} ({found['severity']})" for found in loud})) or "silent"
+    )
     result.headline = report["verdict"]["headline"]
     if program.exit == 0 and any(found["severity"] == "critical" for found in loud):
         result.wrong.append("critical, but the program ended normally")
@@ -306,7 +364,11 @@ def judge_causes(program: Program, findings: list[dict[str, Any]], result: Judge
         if (cause := finding.get("cause")) and counts:
             site = cause["site"] and f"{Path(cause['site']['file']).name}:{cause['site']['line']}"
             named = ", ".join(name for name in (site, cause["holder"]) if name)
-            (result.causes_right if marks.are_named_by(cause, program.source) else result.causes_wrong).append(named)
+            (
+                result.causes_right
+                if marks.are_named_by(cause, program.source)
+                else result.causes_wrong
+            ).append(named)
     result.wrong += [f"wrong cause: {named}" for named in result.causes_wrong]
 
 
@@ -318,12 +380,18 @@ def same_results(program: Program, arguments: argparse.Namespace) -> Judgement:
     with tempfile.TemporaryDirectory() as folder:
         recording = [*arguments.stormlog, "run", "-q", "--dir", folder, "--", *command]
         under = execute(recording, program.folder, env, limit_s)
-    result = Judgement(program.name, f"exit {plain[0]}, {len(plain[1])} B", f"exit {under[0]}, {len(under[1])} B")
+    result = Judgement(
+        program.name, f"exit {plain[0]}, {len(plain[1])} B", f"exit {under[0]}, {len(under[1])} B"
+    )
     if plain[0] != program.exit:
         result.wrong.append(f"exit code {plain[0]} instead of {program.exit} without stormlog")
     if plain[:2] != under[:2]:
         again = execute(command, program.folder, env, limit_s)
-        result.wrong.append("not the same" if again[:2] == plain[:2] else "not deterministic without stormlog either")
+        result.wrong.append(
+            "not the same"
+            if again[:2] == plain[:2]
+            else "not deterministic without stormlog either"
+        )
         result.headline = f"{plain[1][-300:]!r} against {under[1][-300:]!r}; {under[2][-300:]!r}"
     return result
 
@@ -351,21 +419,49 @@ def totals(rows: list[Judgement]) -> dict[str, int]:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="where recordings go (default: a temporary folder)")
-    parser.add_argument("--programs", type=Path, default=HERE, metavar="DIR", help="folder of programs (default: this one)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, help="where recordings go (default: a temporary folder)"
+    )
+    parser.add_argument(
+        "--programs",
+        type=Path,
+        default=HERE,
+        metavar="DIR",
+        help="folder of programs (default: this one)",
+    )
     parser.add_argument("--only", help="names of programs, separated by commas")
     parser.add_argument("--needs", help="only programs that need nothing else, e.g. python,numpy")
     parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long each runs (at most 60)")
-    parser.add_argument("--steps", type=int, default=80, help="steps of each run with --same-results")
-    parser.add_argument("--device", choices=["cpu", "cuda"], help="cpu: hide the GPU (default: use what is there)")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="how long each runs (at most 60)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=80, help="steps of each run with --same-results"
+    )
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], help="cpu: hide the GPU (default: use what is there)"
+    )
     parser.add_argument("--python", default=sys.executable, help="interpreter of the programs")
-    parser.add_argument("--stormlog", help="the command (default: beside the interpreter, else from PATH)")
-    parser.add_argument("--judge-only", type=Path, metavar="DIR", help="judge recordings made before")
-    parser.add_argument("--same-results", action="store_true", help="compare results with and without 'stormlog run'")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file as well")
-    parser.add_argument("--list", action="store_true", help="print the programs as a Markdown table and exit")
+    parser.add_argument(
+        "--stormlog", help="the command (default: beside the interpreter, else from PATH)"
+    )
+    parser.add_argument(
+        "--judge-only", type=Path, metavar="DIR", help="judge recordings made before"
+    )
+    parser.add_argument(
+        "--same-results",
+        action="store_true",
+        help="compare results with and without 'stormlog run'",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the results to a file as well"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the programs as a Markdown table and exit"
+    )
     arguments = parser.parse_args()
     if not arguments.stormlog:
         beside = [Path(which).parent / "stormlog" for which in (arguments.python, sys.executable)]
@@ -383,7 +479,9 @@ def select(programs: list[Program], arguments: argparse.Namespace) -> list[Progr
     if arguments.needs:
         given = set(arguments.needs.split(","))
         if unknown := given - set(NEEDS):
-            sys.exit(f"error: unknown need: {', '.join(sorted(unknown))} (known: {', '.join(NEEDS)})")
+            sys.exit(
+                f"error: unknown need: {', '.join(sorted(unknown))} (known: {', '.join(NEEDS)})"
+            )
         programs = [program for program in programs if set(program.needs) <= given]
     return programs
 
@@ -401,12 +499,16 @@ def probe(arguments: argparse.Namespace) -> set[str]:
 def print_list(programs: list[Program]) -> None:
     print("| program | needs | expected | what it does |\n|---|---|---|---|")
     for program in programs:
-        expected = ", ".join(program.expect + [f"caused by {cause}" for cause in program.cause]) or "clean"
+        expected = (
+            ", ".join(program.expect + [f"caused by {cause}" for cause in program.cause]) or "clean"
+        )
         if program.expect_cpu is not None:
             expected += f" (CPU: {', '.join(program.expect_cpu) or 'clean'})"
         if program.exit:
             expected += f"; exit {program.exit}"
-        needs = ", ".join(program.needs) + ("" if program.launcher == "python" else f"; {program.launcher}")
+        needs = ", ".join(program.needs) + (
+            "" if program.launcher == "python" else f"; {program.launcher}"
+        )
         print(f"| {program.name} | {needs} | {expected} | {program.about} |")
 
 
@@ -442,7 +544,11 @@ def main() -> int:
         rows = []
         for row in pool.map(one, programs):
             rows.append(row)
-            print(f"{len(rows)}/{len(programs)} {row.name}: {row.verdict}", file=sys.stderr, flush=True)
+            print(
+                f"{len(rows)}/{len(programs)} {row.name}: {row.verdict}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     if arguments.same_results:
         print_table(rows, ("program", "without", "with stormlog run", "verdict"))
@@ -465,7 +571,9 @@ def main() -> int:
     if arguments.json:
         results = [dict(asdict(row), verdict=row.verdict) for row in rows]
         names = [program.name for program in skipped]
-        arguments.json.write_text(json.dumps({"totals": summary, "results": results, "skipped": names}, indent=1))
+        arguments.json.write_text(
+            json.dumps({"totals": summary, "results": results, "skipped": names}, indent=1)
+        )
     return 1 if summary["wrong"] or not rows else 0
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes stormlog.json, the Grafana dashboard, with grafana-foundation-sdk (from PyPI).
 
-    python deploy/grafana/make_dashboard.py           writes stormlog.json beside this file
-    python deploy/grafana/make_dashboard.py --print   prints it
+python deploy/grafana/make_dashboard.py           writes stormlog.json beside this file
+python deploy/grafana/make_dashboard.py --print   prints it
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, DatasourceVariable, QueryVariable, Row
+from grafana_foundation_sdk.builders.dashboard import (
+    Dashboard,
+    DatasourceVariable,
+    QueryVariable,
+    Row,
+)
 from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.builders.timeseries import Panel
 from grafana_foundation_sdk.cog.encoder import JSONEncoder

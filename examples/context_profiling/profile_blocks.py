@@ -22,7 +22,9 @@ def main() -> None:
             time.sleep(0.1)
             del scratch
     for result in profiler.results:
-        print(f"{result.name:6} {format_bytes(result.memory_diff()):>10} in {result.duration:.3f} s")
+        print(
+            f"{result.name:6} {format_bytes(result.memory_diff()):>10} in {result.duration:.3f} s"
+        )
     print(f"tracked peak {format_bytes(tracker.get_statistics()['peak_memory'])}")
 
 

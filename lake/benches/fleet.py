@@ -79,7 +79,15 @@ class Ingest:
         for number in range(first_job, min(first_job + self.options.jobs, len(self.jobs))):
             folder = runs / f"job-{number}"
             first, ranks_of_job = self.jobs[number]
-            generate = [self.options.generator, folder, number, first, ranks_of_job, samples, START_S]
+            generate = [
+                self.options.generator,
+                folder,
+                number,
+                first,
+                ranks_of_job,
+                samples,
+                START_S,
+            ]
             subprocess.run([str(part) for part in generate], check=True)
             size_of_job = sum(file.stat().st_size for file in folder.rglob("*.jsonl"))
             is_analyzed = is_analyzed and size_of_job <= LARGEST_ANALYSIS
@@ -170,10 +178,14 @@ def with_duckdb(lake: Path, threads: int) -> tuple[float, list[tuple[object, ...
 
 
 def numbers(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    return [tuple(round(cell, 3) if isinstance(cell, float) else cell for cell in row) for row in rows]
+    return [
+        tuple(round(cell, 3) if isinstance(cell, float) else cell for cell in row) for row in rows
+    ]
 
 
-def on_workers(options: argparse.Namespace, lake: Path, workers: int, expected: str) -> dict[str, float]:
+def on_workers(
+    options: argparse.Namespace, lake: Path, workers: int, expected: str
+) -> dict[str, float]:
     """The scan and the diagnosis of one job on workers of the same size."""
     command = [options.program, "cluster", "--at", str(lake), "--workers", str(workers)]
     command += ["--threads", str(options.threads)]
@@ -204,13 +216,21 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="jobs that one command ingests")
     parser.add_argument("--parallel", type=int, default=4, help="ingests at a time")
     parser.add_argument("--threads", type=int, default=4, help="threads of a worker")
-    parser.add_argument("--diagnose", action="store_true", help="measure the diagnosis of one job too")
-    parser.add_argument("--folder", type=Path, help="where to work; a temporary directory unless given")
+    parser.add_argument(
+        "--diagnose", action="store_true", help="measure the diagnosis of one job too"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where to work; a temporary directory unless given"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the lake, and print where it is")
     options = parser.parse_args()
     work = Path(tempfile.mkdtemp(dir=options.folder))
     lake = work / "lake"
-    report: dict[str, object] = {"cores": os.cpu_count(), "ranks": options.ranks, "jobs": options.jobs}
+    report: dict[str, object] = {
+        "cores": os.cpu_count(),
+        "ranks": options.ranks,
+        "jobs": options.jobs,
+    }
     report["parallel"] = options.parallel
     try:
         ingest = Ingest(options, lake, work)
@@ -239,16 +259,25 @@ def main() -> None:
         }
         print(json.dumps(report["ingest"]), file=sys.stderr, flush=True)
         at = ["--at", str(lake)]
-        fleet = {name: timed([options.program, *arguments, "--json", *at]) for name, arguments in FLEET.items()}
-        report["fleet_questions_s"] = {name: round(seconds, 3) for name, (seconds, _) in fleet.items()}
-        report["fleet_rows"] = {name: len(json.loads(printed)) for name, (_, printed) in fleet.items()}
+        fleet = {
+            name: timed([options.program, *arguments, "--json", *at])
+            for name, arguments in FLEET.items()
+        }
+        report["fleet_questions_s"] = {
+            name: round(seconds, 3) for name, (seconds, _) in fleet.items()
+        }
+        report["fleet_rows"] = {
+            name: len(json.loads(printed)) for name, (_, printed) in fleet.items()
+        }
         scan_s, printed = timed([options.program, "sql", SCAN, "--csv", *at])
         scan: dict[str, object] = {"stormlog_s": round(scan_s, 3)}
         theirs = with_duckdb(lake, os.cpu_count() or 1)
         if theirs:
             ours = json.loads(timed([options.program, "sql", SCAN, "--json", *at])[1])
             columns = ("host", "rank", "samples", "least", "most", "used", "unused")
-            same = numbers([tuple(row[name] for name in columns) for row in ours]) == numbers(theirs[1])
+            same = numbers([tuple(row[name] for name in columns) for row in ours]) == numbers(
+                theirs[1]
+            )
             scan |= {
                 "duckdb_s": round(theirs[0], 3),
                 "ratio": round(scan_s / theirs[0], 2),

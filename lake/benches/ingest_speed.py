@@ -46,7 +46,11 @@ def recordings(folders: list[Path]) -> list[list[bytes]]:
             if not any(part in file.name for part in (".jsonl", ".ndjson")) or not file.is_file():
                 continue
             try:
-                lines = [line for line in text_of(file).splitlines() if TIME.search(line) and SESSION.search(line)]
+                lines = [
+                    line
+                    for line in text_of(file).splitlines()
+                    if TIME.search(line) and SESSION.search(line)
+                ]
             except OSError:
                 continue
             if len(lines) > 50:
@@ -66,7 +70,9 @@ def repeat(found: list[list[bytes]], samples: int, folder: Path) -> tuple[int, i
             with path.open("wb") as out:
                 for line in lines:
                     line = SESSION.sub(session, line, count=1)
-                    line = TIME.sub(lambda at: b'"timestamp_ns": %d' % (int(at[1]) + shift), line, count=1)
+                    line = TIME.sub(
+                        lambda at: b'"timestamp_ns": %d' % (int(at[1]) + shift), line, count=1
+                    )
                     count += b'"event_type": "sample"' in line
                     out.write(line + b"\n")
             size += path.stat().st_size
@@ -126,8 +132,12 @@ def main() -> None:
     parser.add_argument("--program", default=str(LAKE / "target/release/stormlog-lake"))
     parser.add_argument("--samples", type=int, default=2_000_000)
     parser.add_argument("--recordings", type=Path, action="append", default=[])
-    parser.add_argument("--files", choices=["one", "many", "runs"], default="one",
-                        help="one file; many in one folder, which is too large to be analyzed; or each in its own")
+    parser.add_argument(
+        "--files",
+        choices=["one", "many", "runs"],
+        default="one",
+        help="one file; many in one folder, which is too large to be analyzed; or each in its own",
+    )
     arguments = parser.parse_args()
     folders = [ROOT / "fixtures/recordings", ROOT / "fixtures/causes", *arguments.recordings]
     found = recordings(folders)
@@ -143,14 +153,23 @@ def main() -> None:
             table.name: sum(file.stat().st_size for file in table.rglob("*.parquet"))
             for table in sorted(lake.iterdir())
         }
-        print(json.dumps({
-            "program": arguments.program, "files": arguments.files, "recordings": len(found),
-            "samples": samples, "source_bytes": size, **{k: round(v, 3) for k, v in result.items()},
-            "samples_per_core_s": round(samples / result["cpu_s"]),
-            "samples_per_s": round(samples / result["wall_s"]),
-            "bytes_per_sample": round(stored["samples"] / samples, 2),
-            "stored_bytes": stored,
-        }, indent=2))
+        print(
+            json.dumps(
+                {
+                    "program": arguments.program,
+                    "files": arguments.files,
+                    "recordings": len(found),
+                    "samples": samples,
+                    "source_bytes": size,
+                    **{k: round(v, 3) for k, v in result.items()},
+                    "samples_per_core_s": round(samples / result["cpu_s"]),
+                    "samples_per_s": round(samples / result["wall_s"]),
+                    "bytes_per_sample": round(stored["samples"] / samples, 2),
+                    "stored_bytes": stored,
+                },
+                indent=2,
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -53,7 +53,9 @@ def main() -> None:
                 if chance.random() < 0.1:
                     sink.roll()
             started = time.monotonic()
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             try:
                 process.wait(chance.uniform(0.0, longest))
                 ended += 1
@@ -65,13 +67,20 @@ def main() -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         samples, events = rows(lake, "samples"), rows(lake, "events")
         doctor = subprocess.run(
-            [arguments.program, "doctor", "--at", str(lake), "--json"], capture_output=True, text=True
+            [arguments.program, "doctor", "--at", str(lake), "--json"],
+            capture_output=True,
+            text=True,
         )
         result = {
-            "kills": killed, "ended_before": ended,
+            "kills": killed,
+            "ended_before": ended,
             # Commits of tables that lag behind show where kills fell.
-            "commits": {table: DeltaTable(lake / table).version() for table in ("samples", "events", "rollups", "runs", "sources")},
-            "samples": sum(sink.samples for sink in sinks), "events": sum(sink.events for sink in sinks),
+            "commits": {
+                table: DeltaTable(lake / table).version()
+                for table in ("samples", "events", "rollups", "runs", "sources")
+            },
+            "samples": sum(sink.samples for sink in sinks),
+            "events": sum(sink.events for sink in sinks),
             "lost": sum(s.samples + s.events for s in sinks) - len(set(samples)) - len(set(events)),
             "doubled": len(samples) - len(set(samples)) + len(events) - len(set(events)),
             "problems": json.loads(doctor.stdout)["problems"],

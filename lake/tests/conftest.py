@@ -19,9 +19,14 @@ PROGRAM = Path(os.environ.get("STORMLOG_LAKE_PROGRAM", LAKE / "target/debug/stor
 class Program:
     """Runs stormlog-lake."""
 
-    def __call__(self, *words: object, code: int = 0, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *words: object, code: int = 0, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [str(PROGRAM), *map(str, words)], capture_output=True, text=True, timeout=600,
+            [str(PROGRAM), *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=600,
             env={**os.environ, **(env or {})},
         )
         assert done.returncode == code, done.stdout + done.stderr

@@ -45,7 +45,11 @@ class FlakyProxy:
                 if kind == "delay":
                     time.sleep(0.3)
                 connection = http.client.HTTPConnection("127.0.0.1", server_port, timeout=60)
-                headers = {k: v for k, v in self.headers.items() if k.lower() not in ("connection", "expect")}
+                headers = {
+                    k: v
+                    for k, v in self.headers.items()
+                    if k.lower() not in ("connection", "expect")
+                }
                 connection.request(self.command, self.path, body, headers)
                 response = connection.getresponse()
                 data = response.read()

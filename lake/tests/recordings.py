@@ -9,7 +9,9 @@ START_NS = 1_794_800_000_000_000_000
 SECOND_NS = 1_000_000_000
 
 
-def event(session: str, number: int, event_type: str = "sample", rank: int = 0, **metadata: object) -> str:
+def event(
+    session: str, number: int, event_type: str = "sample", rank: int = 0, **metadata: object
+) -> str:
     """One line; the counters follow from the number, so that sums identify rows."""
     record = {
         "allocator_active_bytes": None,
@@ -70,7 +72,9 @@ class Sink:
 
     def sample(self, count: int) -> None:
         numbers = range(self.number, self.number + count)
-        self._append([event(self.session, n, "sample", self.rank, step=n, step_count=n) for n in numbers])
+        self._append(
+            [event(self.session, n, "sample", self.rank, step=n, step_count=n) for n in numbers]
+        )
         self.samples += count
 
     def note(self, event_type: str = "warning") -> None:
@@ -80,19 +84,35 @@ class Sink:
     def flush(self, status: str) -> None:
         last = START_NS + self.number * SECOND_NS
         session = {
-            "session_id": self.session, "status": status, "started_at_ns": START_NS,
-            "ended_at_ns": None if status == "running" else last, "host": "node-1",
-            "pid": 100 + self.rank, "job_id": None, "rank": self.rank, "local_rank": self.rank,
-            "world_size": 8, "source": "stormlog.cuda_tracker",
+            "session_id": self.session,
+            "status": status,
+            "started_at_ns": START_NS,
+            "ended_at_ns": None if status == "running" else last,
+            "host": "node-1",
+            "pid": 100 + self.rank,
+            "job_id": None,
+            "rank": self.rank,
+            "local_rank": self.rank,
+            "world_size": 8,
+            "source": "stormlog.cuda_tracker",
         }
         segments = [
-            {"filename": f"segment-{number:06d}.jsonl", "event_count": count, "session_id": self.session,
-             "size_bytes": (self.path / f"segment-{number:06d}.jsonl").stat().st_size,
-             "closed": number < len(self.segments)}
-            for number, count in enumerate(self.segments, 1) if count
+            {
+                "filename": f"segment-{number:06d}.jsonl",
+                "event_count": count,
+                "session_id": self.session,
+                "size_bytes": (self.path / f"segment-{number:06d}.jsonl").stat().st_size,
+                "closed": number < len(self.segments),
+            }
+            for number, count in enumerate(self.segments, 1)
+            if count
         ]
-        document = {"schema_version": 2, "format": "stormlog.append_only_telemetry_sink",
-                    "sessions": [session], "segments": segments}
+        document = {
+            "schema_version": 2,
+            "format": "stormlog.append_only_telemetry_sink",
+            "sessions": [session],
+            "segments": segments,
+        }
         partial = self.path / ".manifest.tmp"
         partial.write_text(json.dumps(document))
         partial.rename(self.path / "manifest.json")

@@ -98,7 +98,10 @@ def test_another_recording_at_the_same_path_is_stored(lake, tmp_path):
         sink.sample(10)
         lake("ingest", tmp_path / "runs", "--to", tmp_path / "lake")
     assert counts(tmp_path / "lake") == (20, 2)
-    assert sorted(set(column(tmp_path / "lake", "samples", "session_id"))) == ["session-one", "session-two"]
+    assert sorted(set(column(tmp_path / "lake", "samples", "session_id"))) == [
+        "session-one",
+        "session-two",
+    ]
 
 
 def test_a_live_sink_is_continued(lake, tmp_path):
@@ -137,7 +140,9 @@ def test_a_run_of_thousands_of_ranks_is_replaced_when_one_has_grown(lake, tmp_pa
 
     def line(number: int, rank: int, event_type: str = "sample") -> str:
         text = event(f"session-{rank}", number, event_type, rank)
-        return text.replace('"job_id": null', '"job_id": "large"').replace('"world_size": 8', f'"world_size": {ranks}')
+        return text.replace('"job_id": null', '"job_id": "large"').replace(
+            '"world_size": 8', f'"world_size": {ranks}'
+        )
 
     for rank in range(ranks):
         path = tmp_path / f"runs/events-{rank}.jsonl"
@@ -152,7 +157,9 @@ def test_a_run_of_thousands_of_ranks_is_replaced_when_one_has_grown(lake, tmp_pa
     assert (again["samples"], again["runs_analyzed"]) == (1, 1)
     assert counts(tmp_path / "lake") == (ranks + 1, ranks + other.events)
     sessions = column(tmp_path / "lake", "sessions", "session_id")
-    assert sorted(sessions) == sorted([f"session-{rank}" for rank in range(ranks)] + ["session-other"])
+    assert sorted(sessions) == sorted(
+        [f"session-{rank}" for rank in range(ranks)] + ["session-other"]
+    )
     assert sorted(column(tmp_path / "lake", "runs", "ranks")) == [0, ranks]
 
 
@@ -205,7 +212,8 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled(lake, tmp_path, kil
             sink.note()
         started = subprocess.Popen(
             [PROGRAM, "ingest", tmp_path / "runs", "--to", tmp_path / "lake"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         time.sleep(chance.uniform(0.05, 1.5))
         started.send_signal(signal.SIGKILL)
@@ -220,7 +228,10 @@ def test_two_ingests_at_once_store_everything_once(lake, tmp_path):
     for sink in sinks:
         sink.sample(300)
     command = [PROGRAM, "ingest", tmp_path / "runs", "--to", tmp_path / "lake"]
-    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
     for one in both:
         _, error = one.communicate(timeout=600)
         assert one.returncode == 0, error
@@ -262,14 +273,20 @@ def test_hostile_tables_give_an_error(lake, tmp_path, what):
     table = tmp_path / "lake/samples"
     log = table / "_delta_log"
     if what == "log":
-        (log / "00000000000000000001.json").write_bytes(b'{"add": {"path": "../../../etc/passwd"\n\xff')
+        (log / "00000000000000000001.json").write_bytes(
+            b'{"add": {"path": "../../../etc/passwd"\n\xff'
+        )
     elif what == "checkpoint":
-        (log / "00000000000000000001.checkpoint.parquet").write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+        (log / "00000000000000000001.checkpoint.parquet").write_bytes(
+            b"PAR1" + bytes(100) + b"PAR1"
+        )
         (log / "_last_checkpoint").write_text('{"version": 1, "size": 99999999999999}')
     else:
         for file in table.rglob("*.parquet"):
             file.write_bytes(file.read_bytes()[:50] + b"\xff" * 50)
-    done = subprocess.run([PROGRAM, "doctor", "--at", tmp_path / "lake"], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [PROGRAM, "doctor", "--at", tmp_path / "lake"], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode in (1, 2), done.stdout + done.stderr
     assert "panicked" not in done.stderr and "error: " in done.stderr
 

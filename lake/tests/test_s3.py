@@ -26,8 +26,11 @@ def free_port() -> int:
 
 def environment(port: int) -> dict[str, str]:
     return {
-        "AWS_ACCESS_KEY_ID": "test-key", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "test-key",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ALLOW_HTTP": "true",
     }
 
 
@@ -36,11 +39,15 @@ def server():
     port = free_port()
     moto = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     client = boto3.client(
-        "s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1",
-        aws_access_key_id="test-key", aws_secret_access_key=SECRET,
+        "s3",
+        endpoint_url=f"http://127.0.0.1:{port}",
+        region_name="us-east-1",
+        aws_access_key_id="test-key",
+        aws_secret_access_key=SECRET,
     )
     deadline = time.monotonic() + 120
     while True:
@@ -62,7 +69,11 @@ def server():
 
 def rows(name: str, table: str, port: int) -> int:
     options = {**environment(port), "AWS_S3_ALLOW_UNSAFE_RENAME": "false"}
-    return DeltaTable(f"s3://fleet/{name}/{table}", storage_options=options).to_pyarrow_table().num_rows
+    return (
+        DeltaTable(f"s3://fleet/{name}/{table}", storage_options=options)
+        .to_pyarrow_table()
+        .num_rows
+    )
 
 
 def test_a_lake_in_object_storage(lake, tmp_path, server):
@@ -112,7 +123,10 @@ def test_a_network_that_fails_loses_and_doubles_nothing(lake, tmp_path, server):
             # An ingest may fail, but must leave nothing wrong behind.
             done = subprocess.run(
                 [PROGRAM, "ingest", tmp_path / "runs", "--to", "s3://fleet/flaky"],
-                env={**os.environ, **env}, capture_output=True, text=True, timeout=600,
+                env={**os.environ, **env},
+                capture_output=True,
+                text=True,
+                timeout=600,
             )
             assert SECRET not in done.stdout + done.stderr
         proxy.is_calm = True
@@ -122,7 +136,9 @@ def test_a_network_that_fails_loses_and_doubles_nothing(lake, tmp_path, server):
     assert proxy.disturbed > 10
     assert rows("flaky", "samples", server) == sum(sink.samples for sink in sinks)
     assert rows("flaky", "events", server) == sum(sink.events for sink in sinks)
-    assert lake.json("doctor", "--at", "s3://fleet/flaky", env=environment(server))["problems"] == []
+    assert (
+        lake.json("doctor", "--at", "s3://fleet/flaky", env=environment(server))["problems"] == []
+    )
 
 
 def test_credentials_are_not_printed(lake, tmp_path, server):

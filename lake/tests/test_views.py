@@ -51,4 +51,6 @@ def test_duckdb_has_the_same_rows(lake, stored, connection, view):
         assert own.keys() == other.keys()
         for name, value in own.items():
             # Sums of floating-point numbers depend on the order.
-            assert other[name] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), name
+            assert other[name] == (
+                pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+            ), name

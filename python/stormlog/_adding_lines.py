@@ -98,7 +98,9 @@ def _target(place: Place) -> _Target | None:
     *owner, name = name.split(".")
     if owner:
         return _Target(name, "attribute", is_element, "")
-    return _Target(name, place.relation, is_element, "" if place.relation == "global" else place.scope)
+    return _Target(
+        name, place.relation, is_element, "" if place.relation == "global" else place.scope
+    )
 
 
 def _codes(target: _Target) -> Iterator[CodeType]:
@@ -239,9 +241,7 @@ def _is_subscript(instruction: dis.Instruction) -> bool:
     return instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]"
 
 
-def _is_stored_to(
-    numbered: list[tuple[dis.Instruction, int]], at: int, above: int
-) -> bool | None:
+def _is_stored_to(numbered: list[tuple[dis.Instruction, int]], at: int, above: int) -> bool | None:
     """Whether the instructions from ``at`` on assign to an element of the container or extend it
     with ``+=``; None when a jump comes first. ``above`` counts the values above the container on
     the stack."""

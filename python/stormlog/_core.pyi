@@ -300,9 +300,7 @@ class Drawing:
     @staticmethod
     def of_points(points: Sequence[tuple[int, int, int, str]], title: str) -> Drawing: ...
     @staticmethod
-    def of_functions(
-        calls: Sequence[tuple[str, float, int, int, int]], what: str
-    ) -> Drawing: ...
+    def of_functions(calls: Sequence[tuple[str, float, int, int, int]], what: str) -> Drawing: ...
     @staticmethod
     def of_profile(
         points: Sequence[tuple[int, int, int, str]],
@@ -625,9 +623,7 @@ class Recorder:
     def records(self) -> list[dict[str, Any]]:
         """The events in the recorder's memory, as the records that are written to files."""
 
-    def record_oom(
-        self, reason: str, facts: dict[str, int] | None = None
-    ) -> list[dict[str, Any]]:
+    def record_oom(self, reason: str, facts: dict[str, int] | None = None) -> list[dict[str, Any]]:
         """Record an event that memory ran out. Returns the events for the OOM bundle, with this
         event last."""
 
@@ -660,15 +656,11 @@ class PhaseStacks:
 
     def __new__(cls) -> PhaseStacks: ...
     def reset(self) -> None: ...
-    def enter(
-        self, owner: tuple[str, str], name: str, thread: tuple[int, str]
-    ) -> _PhaseFields: ...
+    def enter(self, owner: tuple[str, str], name: str, thread: tuple[int, str]) -> _PhaseFields: ...
     def exit(self, owner: tuple[str, str], scope_id: str, thread_id: int) -> _PhaseFields: ...
 
 def requested_bytes(message: str) -> int | None: ...
-def classify_oom(
-    class_: str, module: str, message: str, is_torch_oom: bool, /
-) -> str | None:
+def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) -> str | None:
     """The reason to record if an exception means that the memory of a device ran out, such as
     ``torch.cuda.OutOfMemoryError``; None for other exceptions."""
 
@@ -792,9 +784,7 @@ def main(dialect: str, arguments: Sequence[str]) -> int:
 def is_command(word: str) -> bool:
     """Whether a word is the name of a command of ``stormlog``."""
 
-def sendable(
-    artifact: _Path, copies: _Path
-) -> tuple[list[tuple[str, Path]], list[str]]:
+def sendable(artifact: _Path, copies: _Path) -> tuple[list[tuple[str, Path]], list[str]]:
     """The files of an artifact that may leave the machine (name and path), and what is left out.
 
     Redacted copies of files that contain a secret are written to ``copies``, an empty directory.
@@ -861,6 +851,7 @@ def is_run_envelope(payload: Mapping[str, Any]) -> bool:
 
 def read_run_envelope(payload: Mapping[str, Any], path: _Path) -> dict[str, Any] | None:
     """The fields of a run envelope; None when it is invalid."""
+
 # Analyses
 
 _ProfiledCall: TypeAlias = tuple[str, float, float, float, int, int, int, int, int, int]

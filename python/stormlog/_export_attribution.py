@@ -68,7 +68,9 @@ def attribution_of(bundle: Path) -> Attribution | None:
         return None
     tensors = _core.sendable_document(bundle / TENSOR_ATTRIBUTION_FILENAME)
     storages = tensors.get("attributed_storage_pointers") if isinstance(tensors, Mapping) else None
-    known = [one for one in storages if isinstance(one, Mapping)] if isinstance(storages, list) else []
+    known = (
+        [one for one in storages if isinstance(one, Mapping)] if isinstance(storages, list) else []
+    )
     rows = sorted(map(_row, known), key=lambda row: -row[3])
     metadata = _core.sendable_document(bundle / DEBUG_METADATA_FILENAME)
     recorded = metadata.get("history_recorded") if isinstance(metadata, Mapping) else None
@@ -85,7 +87,9 @@ def _row(storage: Mapping[str, Any]) -> list[Any]:
     names = storage.get("names")
     names = [text(name) for name in names[:_MOST_NAMES]] if isinstance(names, list) else []
     tensors = storage.get("tensors")
-    tensors = [one for one in tensors if isinstance(one, Mapping)] if isinstance(tensors, list) else []
+    tensors = (
+        [one for one in tensors if isinstance(one, Mapping)] if isinstance(tensors, list) else []
+    )
     first: Mapping[str, Any] = tensors[0] if tensors else {}
     shape = first.get("shape")
     return [

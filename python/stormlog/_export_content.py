@@ -225,15 +225,16 @@ def tracking(
     return content
 
 
-def diagnosis(
-    config: Config, copies: Path, *, command_name: str, artifact_dir: AnyPath
-) -> Content:
+def diagnosis(config: Config, copies: Path, *, command_name: str, artifact_dir: AnyPath) -> Content:
     """The content of a diagnose bundle. Copies of its files, without secrets, are written to
     ``copies``."""
     bundle = Path(artifact_dir)
     if not bundle.is_dir():
         raise ArtifactNotFoundError(f"Diagnose artifact directory not found: {bundle}")
-    manifest, found = _document(bundle, "manifest.json"), _document(bundle, "diagnostic_summary.json")
+    manifest, found = (
+        _document(bundle, "manifest.json"),
+        _document(bundle, "diagnostic_summary.json"),
+    )
     session = manifest.get("session")
     content = _begun(config, command_name, session if isinstance(session, Mapping) else {})
     summary = content.summary
@@ -255,7 +256,9 @@ def diagnosis(
     if config.log_tables and isinstance(suggestions, list) and suggestions:
         known = [text(one) for one in suggestions[:_MOST_SUGGESTIONS]]
         rows = [[place, one] for place, one in enumerate(filter(None, known), start=1)]
-        content.tables.append(Table("stormlog_diagnostic_suggestions", ("index", "suggestion"), rows))
+        content.tables.append(
+            Table("stormlog_diagnostic_suggestions", ("index", "suggestion"), rows)
+        )
     if config.log_artifacts:
         _add_upload(content, _upload("stormlog-diagnose", bundle.resolve(), copies))
     if config.log_attribution:

@@ -95,7 +95,9 @@ def device_to_draw(moments: list[Moment]) -> int | None:
             peaks[moment.device_id] = max(peaks.get(moment.device_id, 0), level)
     if not peaks:
         return None
-    return max(peaks, key=lambda device: ((device if device is not None else -1) >= 0, peaks[device]))
+    return max(
+        peaks, key=lambda device: ((device if device is not None else -1) >= 0, peaks[device])
+    )
 
 
 def points_of(moments: list[Moment]) -> list[Moment]:

@@ -223,9 +223,7 @@ class Inspection:
                 lines.append(
                     f"added {added.number} {_escaped(added.function)} {_escaped(added.file)}"
                 )
-        _inbox.leave(
-            os.path.join(self._inbox, f"evidence-{os.getpid()}"), "\n".join(lines) + "\n"
-        )
+        _inbox.leave(os.path.join(self._inbox, f"evidence-{os.getpid()}"), "\n".join(lines) + "\n")
         if is_final:
             _remove(self._request)
 

@@ -10,7 +10,9 @@ from html import escape
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """An HTML table of texts; an empty string when there are no rows."""
     body = "".join(_row("td", row) for row in rows)
-    return f"<table><thead>{_row('th', headings)}</thead><tbody>{body}</tbody></table>" if body else ""
+    return (
+        f"<table><thead>{_row('th', headings)}</thead><tbody>{body}</tbody></table>" if body else ""
+    )
 
 
 def page(headline: str, *parts: str) -> str:

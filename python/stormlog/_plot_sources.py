@@ -82,7 +82,9 @@ def _rows(events: Iterable[Any]) -> _core.EventRows | None:
         return None
     if all(_is_telemetry(entry) for entry in entries):
         return _core.rows_from_events(entries)
-    if all(hasattr(entry, "memory_allocated") and hasattr(entry, "event_type") for entry in entries):
+    if all(
+        hasattr(entry, "memory_allocated") and hasattr(entry, "event_type") for entry in entries
+    ):
         return _core.rows_from_events([_record_of_tracking(entry) for entry in entries])
     return None
 

@@ -69,7 +69,6 @@ class _Quiet:
 
 
 class _TorchTracker(_Quiet, MemoryTracker):
-
     def __init__(self, index: int, start_metadata: dict[str, Any], **options: Any) -> None:
         self._start_metadata = start_metadata
         # Alerts are off, because the analysis sees the whole run and finds problems better.
@@ -379,9 +378,7 @@ def _torch_devices() -> list[int]:
         devices = range(torch.cuda.device_count())
         if read is None:
             return [index for index in devices if torch.cuda.memory_reserved(index) > 0]
-        return [
-            index for index in devices if read(index)["reserved_bytes"]["all"]["current"] > 0
-        ]
+        return [index for index in devices if read(index)["reserved_bytes"]["all"]["current"] > 0]
     except Exception:
         # The module is still being imported, or the interpreter shuts down.
         return []

@@ -124,7 +124,9 @@ def _add_tensor(
     if pointer == 0:
         return
     addresses[id(tensor)] = pointer
-    entry = storages.setdefault(pointer, {"pointer": pointer, "names": {}, "count": 0, "tensors": []})
+    entry = storages.setdefault(
+        pointer, {"pointer": pointer, "names": {}, "count": 0, "tensors": []}
+    )
     entry["count"] += 1
     if len(entry["tensors"]) < _MOST_TENSORS:
         entry["tensors"].append(facts)

@@ -85,9 +85,7 @@ class MemoryAnalyzer:
     def analyze_memory_patterns(self, results: Sequence[Any] | None = None) -> list[MemoryPattern]:
         """The patterns of wasted memory in ``results``, by default the results of the profiler."""
         calls = self._calls(results)
-        return [
-            MemoryPattern(**fields) for fields in _core.profile_patterns(calls, self._limits())
-        ]
+        return [MemoryPattern(**fields) for fields in _core.profile_patterns(calls, self._limits())]
 
     def generate_performance_insights(
         self, results: Sequence[Any] | None = None

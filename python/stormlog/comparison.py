@@ -144,13 +144,20 @@ class Comparison:
         return self.text
 
     def __repr__(self) -> str:
-        gates = f", {len(self.gates)} gates {'hold' if self.passed else 'do not all hold'}" if self.gates else ""
+        gates = (
+            f", {len(self.gates)} gates {'hold' if self.passed else 'do not all hold'}"
+            if self.gates
+            else ""
+        )
         return f"<Comparison {self.status}: {self.headline!r}, {len(self.ranks)} ranks{gates}>"
 
     def _repr_html_(self) -> str:
         gates = _notebook.table(
             ("gate", "limit", "status", "why"),
-            ((one.gate, one.limit, one.status, "; ".join(one.reasons[:_REASONS])) for one in self.gates),
+            (
+                (one.gate, one.limit, one.status, "; ".join(one.reasons[:_REASONS]))
+                for one in self.gates
+            ),
         )
         amount = _notebook.amount
         rows = [
@@ -162,7 +169,9 @@ class Comparison:
         ]  # fmt: skip
         # Changed metrics come first; the sort keeps the order of the others.
         rows.sort(key=lambda row: row[-1] not in ("higher", "lower"))
-        numbers = _notebook.table(("rank", "phase", "what", "base", "new", "change", "verdict"), rows[:_ROWS])
+        numbers = _notebook.table(
+            ("rank", "phase", "what", "base", "new", "change", "verdict"), rows[:_ROWS]
+        )
         findings = _notebook.table(
             ("finding", "kind", "rank", "what"),
             (
@@ -206,7 +215,10 @@ def compare(
         base, new, max_peak_growth, max_slope, max_leak_per_step, max_gap_growth, list(fail_on), session_id,
         base_session_id, rank, oom_horizon_hours, skip_damaged,
     )  # fmt: skip
-    findings = {name: tuple(ComparedFinding(**one) for one in found) for name, found in document["findings"].items()}
+    findings = {
+        name: tuple(ComparedFinding(**one) for one in found)
+        for name, found in document["findings"].items()
+    }
     return Comparison(
         **document["verdict"],
         base=_side(document["base"]),
@@ -215,7 +227,9 @@ def compare(
         ranks_only_in_base=tuple(one["rank"] for one in document["ranks_only_in_base"]),
         ranks_only_in_new=tuple(one["rank"] for one in document["ranks_only_in_new"]),
         findings=FindingChanges(**findings),
-        gates=tuple(Gate(**{**gate, "reasons": tuple(gate["reasons"])}) for gate in document["gates"]),
+        gates=tuple(
+            Gate(**{**gate, "reasons": tuple(gate["reasons"])}) for gate in document["gates"]
+        ),
         notes=tuple(document["notes"]),
         text=text,
         document=document,
@@ -248,7 +262,10 @@ def _rank(rank: dict[str, Any]) -> RankComparison:
         **{
             **rank,
             "metrics": _metrics(rank["metrics"]),
-            "phases": tuple(PhaseComparison(phase["name"], _metrics(phase["metrics"])) for phase in rank["phases"]),
+            "phases": tuple(
+                PhaseComparison(phase["name"], _metrics(phase["metrics"]))
+                for phase in rank["phases"]
+            ),
             "phases_only_in_base": tuple(rank["phases_only_in_base"]),
             "phases_only_in_new": tuple(rank["phases_only_in_new"]),
         }

@@ -97,9 +97,7 @@ def profile_context(
         yield active
 
 
-def start_monitoring(
-    interval: float = 0.1, device: str | int | torch.device | None = None
-) -> None:
+def start_monitoring(interval: float = 0.1, device: str | int | torch.device | None = None) -> None:
     """Read the memory counters at an interval in seconds on a background thread, with the profiler
     of this process."""
     get_global_profiler(device).start_monitoring(interval)

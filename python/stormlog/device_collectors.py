@@ -278,7 +278,9 @@ class MPSDeviceCollector(DeviceMemoryCollector):
     def capabilities(self) -> dict[str, Any]:
         """The name of the source and which counters it supports, as written into recordings."""
         source = "torch.mps.current_allocated_memory/driver_allocated_memory"
-        total = callable(getattr(getattr(require_torch(), "mps", None), "recommended_max_memory", None))
+        total = callable(
+            getattr(getattr(require_torch(), "mps", None), "recommended_max_memory", None)
+        )
         return self._capabilities(source, supports_total=total)
 
 

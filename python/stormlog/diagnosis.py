@@ -175,7 +175,14 @@ class Report:
         findings = _notebook.table(
             ("severity", "kind", "rank", "confidence", "what", "what to do"),
             (
-                (one.severity, one.kind, "all" if one.rank is None else one.rank, f"{one.confidence:.0%}", one.explanation, one.advice)
+                (
+                    one.severity,
+                    one.kind,
+                    "all" if one.rank is None else one.rank,
+                    f"{one.confidence:.0%}",
+                    one.explanation,
+                    one.advice,
+                )
                 for one in self.findings
             ),
         )
@@ -212,7 +219,9 @@ def analyze(
     job id count as one run.
     """
     paths = [path] if isinstance(path, (str, PathLike)) else list(path)
-    document, text = _core.analyze_runs([fspath(one) for one in paths], session_id, rank, oom_horizon_hours, skip_damaged)
+    document, text = _core.analyze_runs(
+        [fspath(one) for one in paths], session_id, rank, oom_horizon_hours, skip_damaged
+    )
     verdict, coverage = document["verdict"], document["coverage"]
     return Report(
         verdict=Verdict(**{**verdict, "kinds": tuple(verdict["kinds"])}),
@@ -235,7 +244,9 @@ def _finding(finding: dict[str, Any]) -> Finding:
             holder=cause["holder"],
             attributed_bytes=cause["attributed_bytes"],
             share=cause["share"],
-            failure=None if failure is None else Failure(**{**failure, "holders": tuple(failure["holders"])}),
+            failure=None
+            if failure is None
+            else Failure(**{**failure, "holders": tuple(failure["holders"])}),
         )
     return Finding(**{**finding, "cause": cause})
 

@@ -55,8 +55,7 @@ class Figure:
             path.write_text(self.to_html(theme=theme), encoding="utf-8")
         else:
             raise InvalidValueError(
-                f"unknown picture format for '{path}': "
-                "use a name that ends in .png, .svg or .html"
+                f"unknown picture format for '{path}': use a name that ends in .png, .svg or .html"
             )
         return path
 

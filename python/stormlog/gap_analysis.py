@@ -54,9 +54,7 @@ def analyze_hidden_memory_gaps(
         phase = None if phase_resolver is None else phase_resolver.resolve_for_event(events[place])
         remediation = list(remediation_by_classification.get(kind, ()))
         findings.append(
-            GapFinding(
-                kind, severity, confidence, evidence, description, remediation, at_ns, phase
-            )
+            GapFinding(kind, severity, confidence, evidence, description, remediation, at_ns, phase)
         )
     return findings
 

@@ -126,7 +126,11 @@ class StormlogIssue:
         object.__setattr__(self, "state", normalize_issue_state(self.state))
         if self.hit_count < 1:
             raise InvalidValueError("hit_count must be >= 1")
-        object.__setattr__(self, "affected_sessions", tuple(sorted({session for session in self.affected_sessions if session})))
+        object.__setattr__(
+            self,
+            "affected_sessions",
+            tuple(sorted({session for session in self.affected_sessions if session})),
+        )
         object.__setattr__(self, "evidence", tuple(self.evidence))
         object.__setattr__(self, "details", dict(self.details))
 

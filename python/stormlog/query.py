@@ -406,9 +406,7 @@ class QueryStore:
         """The OOM bundles, oldest first."""
         return [OOMBundleRow(**fields) for fields in self._core.oom_bundles(_wanted(filters))]
 
-    def list_attachments(
-        self, filters: AttachmentFilter | None = None
-    ) -> list[ExternalAttachment]:
+    def list_attachments(self, filters: AttachmentFilter | None = None) -> list[ExternalAttachment]:
         """The attachments listed in files ``stormlog_attachments.json`` beside the artifacts."""
         rows = self._core.attachments(_wanted(filters))
         return [ExternalAttachment(**fields) for fields in rows]
@@ -500,9 +498,7 @@ class IssueStates:
         self, fingerprint_id: str, state: str, until_ns: int | None, by: str, reason: str | None
     ) -> str:
         who = by or environ.get("USER", "unknown")
-        return self._core.decide_issue(
-            self.path, fingerprint_id, (state, until_ns), (who, reason)
-        )
+        return self._core.decide_issue(self.path, fingerprint_id, (state, until_ns), (who, reason))
 
 
 def open(paths: Sequence[str | Path]) -> QueryStore:

@@ -190,9 +190,7 @@ def build_telemetry_rollups(
     if window_duration_ns <= 0:
         # A plain ValueError, as in stormlog 0.3.9, because programs compare its exact type.
         raise ValueError("window_duration_ns must be >= 1")
-    loaded = [
-        (item.summary, _rows(item), item.sources_loaded, item.warnings) for item in sessions
-    ]
+    loaded = [(item.summary, _rows(item), item.sources_loaded, item.warnings) for item in sessions]
     rollups = _core.session_rollups(loaded, int(window_duration_ns))
     return TelemetryRollupFile(
         schema_version=TELEMETRY_ROLLUP_SCHEMA_VERSION,

@@ -71,7 +71,9 @@ class MemoryVisualizer:
         """
         drawing = self._telemetry_drawing(results, snapshots, kind, session_id, title)
         if drawing is None:
-            points = points_of(self._results(results, snapshots), self._snapshots(results, snapshots))
+            points = points_of(
+                self._results(results, snapshots), self._snapshots(results, snapshots)
+            )
             if not points:
                 raise InvalidValueError("No data available for plotting")
             drawing = _core.Drawing.of_points(points, title or "Memory usage timeline")
@@ -151,10 +153,11 @@ class MemoryVisualizer:
         """
         drawing = self._telemetry_drawing(results, snapshots, "dashboard", None, None)
         if drawing is None:
-            results, snapshots = self._results(results, snapshots), self._snapshots(results, snapshots)
-            drawing = _core.Drawing.of_profile(
-                points_of(results, snapshots), calls_of(results)
+            results, snapshots = (
+                self._results(results, snapshots),
+                self._snapshots(results, snapshots),
             )
+            drawing = _core.Drawing.of_profile(points_of(results, snapshots), calls_of(results))
         return _saved(Figure(drawing, height=None, scale=1.0), save_path, theme)
 
     def export_data(

@@ -165,7 +165,9 @@ class Tab:
 
     def key(self, key: str, text: str = "", modifiers: int = 0) -> None:
         """Press a key."""
-        code = {"ArrowRight": 39, "ArrowLeft": 37}.get(key, ord(key.upper()) if len(key) == 1 else 0)
+        code = {"ArrowRight": 39, "ArrowLeft": 37}.get(
+            key, ord(key.upper()) if len(key) == 1 else 0
+        )
         common = {"key": key, "windowsVirtualKeyCode": code, "modifiers": modifiers}
         self.command("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.command("Input.dispatchKeyEvent", type="keyUp", **common)
@@ -200,6 +202,8 @@ class Tab:
         for event in self._browser.events:
             if event["method"] == "Runtime.exceptionThrown":
                 found.append(str(event["params"]["exceptionDetails"]))
-            elif event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
+            elif (
+                event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] == "error"
+            ):
                 found.append(event["params"]["entry"]["text"])
         return found

@@ -27,12 +27,22 @@ class Terminal:
         **environment: str,
     ) -> None:
         assert TMUX is not None
-        self._tmux = [TMUX, "-L", f"stormlog-{os.getpid()}-{time.monotonic_ns()}", "-f", "/dev/null"]
-        variables = [f"{name}={value}" for name, value in {"LC_ALL": "C.UTF-8", **environment}.items()]
+        self._tmux = [
+            TMUX,
+            "-L",
+            f"stormlog-{os.getpid()}-{time.monotonic_ns()}",
+            "-f",
+            "/dev/null",
+        ]
+        variables = [
+            f"{name}={value}" for name, value in {"LC_ALL": "C.UTF-8", **environment}.items()
+        ]
         command_line = command or [sys.executable, "-m", "stormlog"]
         program = ["env", "-u", "NO_COLOR", *variables, *command_line, *arguments]
         # What the program leaves on the screen, its exit code and the terminal's mode.
-        script = '"$@"; echo "left with $?"; stty -a | tr " " "\\n" | grep -x "icanon;\\?" ; exec cat'
+        script = (
+            '"$@"; echo "left with $?"; stty -a | tr " " "\\n" | grep -x "icanon;\\?" ; exec cat'
+        )
         size = ["-x", str(width), "-y", str(height)]
         start = ["-u", "new-session", "-d", *size, "-c", str(folder)]
         subprocess.run([*self._tmux, *start, "sh", "-c", script, "sh", *program], check=True)
@@ -90,7 +100,9 @@ class Terminal:
 
     def resize(self, width: int, height: int) -> None:
         """Change the size of the window."""
-        subprocess.run([*self._tmux, "resize-window", "-x", str(width), "-y", str(height)], check=True)
+        subprocess.run(
+            [*self._tmux, "resize-window", "-x", str(width), "-y", str(height)], check=True
+        )
 
     def close(self) -> None:
         """End the terminal."""

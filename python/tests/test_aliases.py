@@ -53,8 +53,14 @@ def test_what_is_in_no_package_is_not_found() -> None:
 
 @pytest.mark.parametrize(
     ("module", "command"),
-    [("stormlog", "stormlog"), ("stormlog.cli", "gpumemprof"), ("stormlog.tensorflow.cli", "tfmemprof")],
+    [
+        ("stormlog", "stormlog"),
+        ("stormlog.cli", "gpumemprof"),
+        ("stormlog.tensorflow.cli", "tfmemprof"),
+    ],
 )
 def test_commands_run_as_modules(module: str, command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--version"], capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout.split()[0]) == (0, command), done

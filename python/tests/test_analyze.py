@@ -76,7 +76,9 @@ def test_the_spikes_and_nothing_else() -> None:
     document, marks = recording("h200_spike")
     assert [finding["kind"] for finding in document["findings"]] == ["transient_spike"] * 3
     onsets = sorted(finding["onset_ns"] for finding in document["findings"])
-    assert all(abs(onset - mark) < 2 * SECOND for onset, mark in zip(onsets, sorted(marks), strict=True))
+    assert all(
+        abs(onset - mark) < 2 * SECOND for onset, mark in zip(onsets, sorted(marks), strict=True)
+    )
 
 
 def test_the_labelled_traces_keep_their_floor(tmp_path: Path) -> None:
@@ -148,8 +150,16 @@ BAD_INPUT: dict[str, list[dict[str, Any]]] = {
     "clock jumps back": [record((n if n < 200 else n - 150) * SECOND) for n in range(400)],
     "total unknown": [record(n * SECOND, device_total_bytes=None) for n in range(400)],
     "world sizes disagree": [
-        record(n * SECOND, rank=rank, local_rank=rank, world_size=rank + 2, session_id=f"s{rank}", job_id="j")
-        for n in range(200) for rank in range(3)
+        record(
+            n * SECOND,
+            rank=rank,
+            local_rank=rank,
+            world_size=rank + 2,
+            session_id=f"s{rank}",
+            job_id="j",
+        )
+        for n in range(200)
+        for rank in range(3)
     ],  # fmt: skip
 }
 
@@ -178,7 +188,13 @@ def test_an_empty_file_and_a_missing_one(tmp_path: Path) -> None:
 
 def test_rank_files_of_one_job_are_one_run(tmp_path: Path) -> None:
     for rank in range(3):
-        identity = {"rank": rank, "local_rank": rank, "world_size": 4, "job_id": "j", "session_id": f"s{rank}"}
+        identity = {
+            "rank": rank,
+            "local_rank": rank,
+            "world_size": 4,
+            "job_id": "j",
+            "session_id": f"s{rank}",
+        }
         lines(tmp_path / f"rank{rank}.jsonl", [record(n * SECOND, **identity) for n in range(60)])
     (tmp_path / "notes.json").write_text('{"a": 1}')
     document = report(tmp_path)
@@ -232,7 +248,9 @@ def test_pictures_are_drawn_and_named(tmp_path: Path) -> None:
 
 
 def gpumemprof(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from stormlog import _core; sys.exit(_core.main('gpumemprof', sys.argv[1:]))"
+    code = (
+        "import sys; from stormlog import _core; sys.exit(_core.main('gpumemprof', sys.argv[1:]))"
+    )
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -242,7 +260,11 @@ def test_gpumemprof_draws_ranks_side_by_side(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr + done.stdout
     assert f"Visualization saved to: {tmp_path / 'cross_rank_timeline.png'}" in done.stdout
     assert (tmp_path / "cross_rank_timeline.png").read_bytes().startswith(PNG)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cross_rank_timeline.png", "timeline.html", "timeline.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cross_rank_timeline.png",
+        "timeline.html",
+        "timeline.png",
+    ]
     other = tmp_path / "other.json"
     other.write_text('{"a": 1}')
     skipped = gpumemprof("analyze", other, "--visualization", "--plot-dir", tmp_path / "none")

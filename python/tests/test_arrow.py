@@ -23,7 +23,13 @@ def rows(table: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "name",
-    ["two_ranks", "reference_csv/events.csv", "versions/v4.json", "diagnose_bundle", "compressed/events.csv.zst"],
+    [
+        "two_ranks",
+        "reference_csv/events.csv",
+        "versions/v4.json",
+        "diagnose_bundle",
+        "compressed/events.csv.zst",
+    ],
 )
 def test_pyarrow_sees_every_event(name: str) -> None:
     events = load_telemetry_events(run(name))
@@ -44,7 +50,9 @@ def test_polars() -> None:
     events = load_telemetry_events(run("reference_csv/events.csv"))
     frame = polars.DataFrame(events)
     assert frame.height == len(events)
-    assert frame["allocator_allocated_bytes"].max() == max(e.allocator_allocated_bytes for e in events)
+    assert frame["allocator_allocated_bytes"].max() == max(
+        e.allocator_allocated_bytes for e in events
+    )
     assert frame["event_type"].cast(polars.String).to_list() == [e.event_type for e in events]
     assert json.loads(frame["metadata"][3]) == events[3].metadata
 
@@ -59,7 +67,12 @@ def test_pandas() -> None:
 
 
 def test_metadata_of_different_shapes(tmp_path: Path) -> None:
-    shapes: list[dict[str, Any]] = [{}, {"a": 1}, {"a": "x", "b": [1, {"c": None}]}, {"a": {"deep": [[]]}}]
+    shapes: list[dict[str, Any]] = [
+        {},
+        {"a": 1},
+        {"a": "x", "b": [1, {"c": None}]},
+        {"a": {"deep": [[]]}},
+    ]
     records = [examples.record(timestamp_ns=n, metadata=shape) for n, shape in enumerate(shapes)]
     path = tmp_path / "x.json"
     path.write_text(json.dumps(records))

@@ -40,7 +40,9 @@ def test_the_page_and_the_preview() -> None:
     page = render_attributed_html(SNAPSHOT, INDEX)
     for text in ("embedding.weight", "[16384, 512]", "float32", "step (train.py:26)", "267 MiB"):
         assert text in page, text
-    preview = render_attributed_wandb_preview_html(SNAPSHOT, INDEX, max_offenders=2, max_active_rows=3)
+    preview = render_attributed_wandb_preview_html(
+        SNAPSHOT, INDEX, max_offenders=2, max_active_rows=3
+    )
     assert "<script" not in preview and preview.count("<tr>") == 2 + 2 + 3
     assert len(preview) < len(page)
     other = render_attributed_html(SNAPSHOT, INDEX, device=3)
@@ -68,7 +70,12 @@ def test_what_is_no_snapshot_is_refused() -> None:
 def test_show_needs_neither_pytorch_nor_a_gpu() -> None:
     result = stormlog("show", PICKLE)
     assert result.returncode == 0, result.stderr
-    for text in ("300 events", "live 267 MiB, reserved 310 MiB", "step (train.py:26)", "embedding.weight [16384, 512]"):
+    for text in (
+        "300 events",
+        "live 267 MiB, reserved 310 MiB",
+        "step (train.py:26)",
+        "embedding.weight [16384, 512]",
+    ):
         assert text in result.stdout, text
     (device,) = json.loads(stormlog("show", "--json", PICKLE).stdout)["devices"]
     assert device["requested_bytes"] == 234_633_728 and device["reserved_bytes"] == 325_058_560
@@ -101,7 +108,12 @@ def test_a_pickle_that_means_harm_does_none(tmp_path: Path) -> None:
     assert result.returncode == 1 and "not a snapshot of PyTorch's allocator" in result.stderr
     assert "hint: " in result.stderr and "panicked" not in result.stderr
     # Names that would move the cursor are shown, not obeyed.
-    named = dict(INDEX, attributed_storage_pointers=[dict(INDEX["attributed_storage_pointers"][0], names=["\x1b[2J"])])
+    named = dict(
+        INDEX,
+        attributed_storage_pointers=[
+            dict(INDEX["attributed_storage_pointers"][0], names=["\x1b[2J"])
+        ],
+    )
     (tmp_path / "s.pickle").write_bytes(PICKLE.read_bytes())
     (tmp_path / "cuda_tensor_attribution.json").write_text(json.dumps(named))
     assert "\x1b" not in stormlog("show", tmp_path / "s.pickle").stdout
@@ -142,7 +154,13 @@ def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     tab.value("document.querySelector('#live details').open = true")
     assert "(train.py:" in tab.value("document.querySelector('#live details').innerText")
     # Nothing is wider than a phone, light or dark.
-    tab.command("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
+    tab.command(
+        "Emulation.setDeviceMetricsOverride",
+        width=390,
+        height=800,
+        deviceScaleFactor=1,
+        mobile=True,
+    )
     tab.click("#theme")
     tab.wait_for("document.documentElement.scrollWidth <= 390")
     tab.screenshot(SCREENSHOTS / "allocator-phone.png")
@@ -156,11 +174,21 @@ def test_the_preview_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     tab = browser.open(page)
     shown = "[...document.querySelectorAll('.picture')].map((one) => one.offsetHeight > 0)"
     background = "getComputedStyle(document.body).backgroundColor"
-    tab.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+    tab.command(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}]
+    )
     assert tab.value(shown) == [True, False] and tab.value(background) == "rgb(255, 255, 255)"
-    tab.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    tab.command(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}]
+    )
     assert tab.value(shown) == [False, True] and tab.value(background) == "rgb(20, 23, 28)"
-    tab.command("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
+    tab.command(
+        "Emulation.setDeviceMetricsOverride",
+        width=390,
+        height=800,
+        deviceScaleFactor=1,
+        mobile=True,
+    )
     tab.wait_for("document.documentElement.scrollWidth <= 390")
     tab.screenshot(SCREENSHOTS / "allocator-preview.png")
     assert tab.requests() == [page.as_uri()] and tab.complaints() == []

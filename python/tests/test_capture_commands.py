@@ -30,7 +30,9 @@ def program(name: str) -> list[str]:
     return [sys.executable, "-c", call]
 
 
-def run(*arguments: object, name: str = "main", **options: object) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: object, name: str = "main", **options: object
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*program(name), *map(str, arguments)],
         capture_output=True,
@@ -46,9 +48,16 @@ def only_session(path: Path):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_a_capture_with_its_files_whole(tmp_path: Path, ending: signal.Signals) -> None:
+def test_a_signal_ends_a_capture_with_its_files_whole(
+    tmp_path: Path, ending: signal.Signals
+) -> None:
     command = [*program("gpumemprof"), "track", "--interval", "0.01"]
-    command += ["--telemetry-sink-dir", str(tmp_path / "sink"), "--output", str(tmp_path / "out.json")]
+    command += [
+        "--telemetry-sink-dir",
+        str(tmp_path / "sink"),
+        "--output",
+        str(tmp_path / "out.json"),
+    ]
     process = subprocess.Popen(
         [*command, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -67,7 +76,9 @@ def test_a_signal_for_a_watched_command_reaches_it(tmp_path: Path) -> None:
     handle = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print(1, flush=True)\n"
     handle += "while True: time.sleep(0.05)"
     command = [*program("main"), "track", "--sink", str(tmp_path / "sink"), "--"]
-    process = subprocess.Popen([*command, sys.executable, "-c", handle], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, sys.executable, "-c", handle], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None and process.stdout.readline() == "1\n"
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=PATIENCE_S)

@@ -21,7 +21,15 @@ CLEAN = RUNS / "h200_clean_train" / "events.jsonl.gz"
 LEAKING = RUNS / "h200_leak_graph" / "events.jsonl.gz"
 
 
-def steps(path: Path, factor: float = 1.0, grows: int = 0, seed: int = 0, ranks: int = 1, count: int = 400, **changes: Any) -> Path:
+def steps(
+    path: Path,
+    factor: float = 1.0,
+    grows: int = 0,
+    seed: int = 0,
+    ranks: int = 1,
+    count: int = 400,
+    **changes: Any,
+) -> Path:
     """A run of training steps between a floor and a peak, with a little noise."""
     records = []
     for rank in range(ranks):
@@ -30,7 +38,13 @@ def steps(path: Path, factor: float = 1.0, grows: int = 0, seed: int = 0, ranks:
             swing = (0, 0.3, 0.7, 1, 0.6, 0.2)[n % 6]
             allocated = int((4 + 4 * swing) * GIB * factor + noise) + grows * n
             reserved = int(8.5 * GIB * factor) + grows * n
-            identity = {"rank": rank, "local_rank": rank, "world_size": ranks, "session_id": f"s{rank}", "job_id": "j"}
+            identity = {
+                "rank": rank,
+                "local_rank": rank,
+                "world_size": ranks,
+                "session_id": f"s{rank}",
+                "job_id": "j",
+            }
             records.append(
                 record(
                     n * SECOND,
@@ -59,7 +73,16 @@ def metrics(document: dict[str, Any], rank: int = 0) -> dict[str, dict[str, Any]
 
 def test_the_same_job_twice_is_unchanged(tmp_path: Path) -> None:
     base, new = steps(tmp_path / "a.jsonl", seed=1), steps(tmp_path / "b.jsonl", seed=2)
-    gates = ["--max-peak-growth", "1%", "--max-slope", "10MB/min", "--max-gap-growth", "64MiB", "--fail-on", "new-findings,higher"]
+    gates = [
+        "--max-peak-growth",
+        "1%",
+        "--max-slope",
+        "10MB/min",
+        "--max-gap-growth",
+        "64MiB",
+        "--fail-on",
+        "new-findings,higher",
+    ]
     document = compared(base, new, *gates)
     assert document["verdict"]["status"] == "unchanged"
     assert document["verdict"]["passed"]
@@ -97,7 +120,10 @@ def test_only_the_rank_that_grew_is_named(tmp_path: Path) -> None:
     records = [json.loads(line) for line in grown.read_text().splitlines()]
     for one in records:
         one.update(rank=5, local_rank=5, world_size=6, session_id="s5")
-    both = lines(tmp_path / "d.jsonl", [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()] + records)
+    both = lines(
+        tmp_path / "d.jsonl",
+        [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()] + records,
+    )
     document = compared(base, both, "--max-peak-growth", "20%")
     assert [one["rank"] for one in document["ranks"]] == [0, 1, 2]
     assert document["ranks_only_in_base"] == [{"rank": 3, "device_id": 0}]
@@ -124,10 +150,21 @@ def in_phases(path: Path, peak: int) -> Path:
         evaluates = n % 40 < 10
         if n % 40 in (0, 10):
             kind = "phase_enter" if evaluates else "phase_exit"
-            records.append(record(n * SECOND, event_type=kind, metadata={"phase_scope": {"name": "evaluation"}}))
+            records.append(
+                record(
+                    n * SECOND, event_type=kind, metadata={"phase_scope": {"name": "evaluation"}}
+                )
+            )
         noise = int(math.sin(n * 12.9898) * 1e7)
         extra = peak if evaluates else 0
-        records.append(record(n * SECOND + 1, allocator_allocated_bytes=2 * GIB + noise + extra, allocator_reserved_bytes=6 * GIB, device_used_bytes=7 * GIB))
+        records.append(
+            record(
+                n * SECOND + 1,
+                allocator_allocated_bytes=2 * GIB + noise + extra,
+                allocator_reserved_bytes=6 * GIB,
+                device_used_bytes=7 * GIB,
+            )
+        )
     return lines(path, records)
 
 
@@ -154,7 +191,13 @@ def test_a_gate_without_data_is_a_failure_that_is_told(tmp_path: Path) -> None:
         assert done.returncode == 1, new
         assert "error: cannot evaluate --max-peak-growth 20%" in done.stderr
         assert "cannot be evaluated" in done.stdout
-    for flag in (["--max-slope", "10MB/min"], ["--fail-on", "new-findings"], ["--fail-on", "higher"], ["--max-gap-growth", "1GB"], ["--max-leak-per-step", "1MB"]):
+    for flag in (
+        ["--max-slope", "10MB/min"],
+        ["--fail-on", "new-findings"],
+        ["--fail-on", "higher"],
+        ["--max-gap-growth", "1GB"],
+        ["--max-leak-per-step", "1MB"],
+    ):
         document = compared(base, short, *flag, code=1)
         assert document["gates"][0]["status"] == "not_judged"
         assert not document["verdict"]["passed"]
@@ -174,16 +217,28 @@ def with_steps(path: Path, kept: int) -> Path:
 
 
 def test_a_leak_per_step_fails_its_gate(tmp_path: Path) -> None:
-    still, leaks = with_steps(tmp_path / "still.jsonl", 0), with_steps(tmp_path / "leaks.jsonl", 1 << 20)
+    still, leaks = (
+        with_steps(tmp_path / "still.jsonl", 0),
+        with_steps(tmp_path / "leaks.jsonl", 1 << 20),
+    )
     gate = ["--max-leak-per-step", "64KiB/step"]
     assert compared(still, still, *gate)["gates"][0]["status"] == "passed"
     assert compared(leaks, still, *gate)["gates"][0]["status"] == "passed"
     failed = compared(still, leaks, *gate, code=2)["gates"][0]
-    assert (failed["gate"], failed["limit"], failed["status"]) == ("max_leak_per_step", "64KiB/step", "failed")
+    assert (failed["gate"], failed["limit"], failed["status"]) == (
+        "max_leak_per_step",
+        "64KiB/step",
+        "failed",
+    )
     assert failed["reasons"] == ["leak per step of rank 0: 1.00 MiB/step"]
     assert not stormlog_compare(still, leaks, max_leak_per_step="64KiB/step").passed
     # Without steps the gate cannot be evaluated.
-    assert compared(steps(tmp_path / "a.jsonl"), steps(tmp_path / "b.jsonl"), *gate, code=1)["gates"][0]["status"] == "not_judged"
+    assert (
+        compared(steps(tmp_path / "a.jsonl"), steps(tmp_path / "b.jsonl"), *gate, code=1)["gates"][
+            0
+        ]["status"]
+        == "not_judged"
+    )
 
 
 def test_a_baseline_of_0_4_0_is_compared() -> None:
@@ -195,7 +250,11 @@ def test_a_baseline_of_0_4_0_is_compared() -> None:
     assert known["peak_allocated"]["base"] == 6741512704
     assert known["peak_allocated"]["verdict"] == "unchanged"
     # Numbers that 0.4.0 did not save are unknown, not zero.
-    assert all(known[name]["base"] is None for name in ("step_floor", "leak_per_step", "host_peak") if name in known)
+    assert all(
+        known[name]["base"] is None
+        for name in ("step_floor", "leak_per_step", "host_peak")
+        if name in known
+    )
     assert compared(saved, CLEAN)["verdict"]["status"] == "lower"
 
 
@@ -216,7 +275,10 @@ def test_unknown_is_never_zero(tmp_path: Path) -> None:
 
 
 def test_a_baseline_stands_for_its_run(tmp_path: Path) -> None:
-    base, new = steps(tmp_path / "a.jsonl", ranks=2), steps(tmp_path / "b.jsonl", factor=1.25, ranks=2)
+    base, new = (
+        steps(tmp_path / "a.jsonl", ranks=2),
+        steps(tmp_path / "b.jsonl", factor=1.25, ranks=2),
+    )
     file = tmp_path / "deep" / "baseline.json"
     saved = stormlog("compare", base, "--save-baseline", file)
     assert (saved.returncode, saved.stdout) == (0, ""), saved.stderr
@@ -267,11 +329,16 @@ def test_a_damaged_baseline_is_named(tmp_path: Path) -> None:
 
 
 def test_annotations_and_markdown(tmp_path: Path) -> None:
-    base, new = steps(tmp_path / "a.jsonl"), steps(tmp_path / "b.jsonl", factor=1.25, job_id="x\n::error::|y|")
+    base, new = (
+        steps(tmp_path / "a.jsonl"),
+        steps(tmp_path / "b.jsonl", factor=1.25, job_id="x\n::error::|y|"),
+    )
     done = stormlog("compare", base, new, "--max-peak-growth", "20%", "--format", "github")
     assert done.returncode == 2
     annotations = done.stdout.splitlines()
-    assert annotations[0].startswith("::error title=--max-peak-growth 20%25 failed::peak allocated of rank 0: ")
+    assert annotations[0].startswith(
+        "::error title=--max-peak-growth 20%25 failed::peak allocated of rank 0: "
+    )
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in annotations)
     page = stormlog("compare", base, new, "--format", "md", "--output", tmp_path / "out.md")
     assert (page.returncode, page.stdout) == (0, "")
@@ -284,7 +351,10 @@ def test_annotations_and_markdown(tmp_path: Path) -> None:
 
 
 def test_a_run_of_many_ranks_fits_a_comment(tmp_path: Path) -> None:
-    base, new = steps(tmp_path / "a.jsonl", ranks=200, count=20), steps(tmp_path / "b.jsonl", ranks=200, count=20, factor=2)
+    base, new = (
+        steps(tmp_path / "a.jsonl", ranks=200, count=20),
+        steps(tmp_path / "b.jsonl", ranks=200, count=20, factor=2),
+    )
     done = stormlog("compare", base, new, "--format", "md", "--max-peak-growth", "20%")
     assert done.returncode == 2
     assert len(done.stdout) < 65_536
@@ -322,7 +392,12 @@ def test_bad_input_changes_nothing(name: str, tmp_path: Path) -> None:
 
 
 def test_the_schema_checks_can_fail(tmp_path: Path) -> None:
-    document = compared(steps(tmp_path / "a.jsonl"), steps(tmp_path / "b.jsonl", factor=2), "--max-peak-growth", "500%")
+    document = compared(
+        steps(tmp_path / "a.jsonl"),
+        steps(tmp_path / "b.jsonl", factor=2),
+        "--max-peak-growth",
+        "500%",
+    )
     for change in (
         lambda d: d["verdict"].update(status="fine"),
         lambda d: d["ranks"][0]["metrics"][0].pop("verdict"),

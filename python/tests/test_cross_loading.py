@@ -59,7 +59,9 @@ for path in sys.argv[1:]:
 def in_reference(python: str, code: str, *arguments: Path) -> list[Any]:
     command = [python, "-c", code, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": ""}
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd="/", env=environment)
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, cwd="/", env=environment
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -76,7 +78,11 @@ def recorded(reference_python: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_what_the_reference_writes_loads_here(reference_python: str, recorded: Path) -> None:
-    paths = [recorded / "events.json", recorded / "sink", recorded / "sink" / "segment-000001.jsonl"]
+    paths = [
+        recorded / "events.json",
+        recorded / "sink",
+        recorded / "sink" / "segment-000001.jsonl",
+    ]
     theirs = in_reference(reference_python, LOAD, *paths)
     assert len(theirs[0][0]) > 10
     assert [ours(path) for path in paths] == theirs
@@ -107,7 +113,9 @@ def test_what_we_convert_loads_there(reference_python: str, tmp_path: Path, suff
         output = tmp_path / f"{number}.{suffix}"
         assert _core.main("stormlog", ["convert", str(run(name)), str(output)]) == 0
         outputs.append(output)
-    for name, output, theirs in zip(CONVERTED, outputs, in_reference(reference_python, LOAD, *outputs)):
+    for name, output, theirs in zip(
+        CONVERTED, outputs, in_reference(reference_python, LOAD, *outputs)
+    ):
         assert theirs == ours(output)
         original = [event for session in ours(run(name)) for event in session]
         converted = [event for session in theirs for event in session]

@@ -16,7 +16,12 @@ def index(*pointers: int) -> dict[str, Any]:
     return {
         "device_index": 3,
         "attributed_storage_pointers": [
-            {"storage_ptr": hex(pointer), "storage_ptr_int": pointer, "names": [f"p{pointer}"], "tensors": []}
+            {
+                "storage_ptr": hex(pointer),
+                "storage_ptr_int": pointer,
+                "names": [f"p{pointer}"],
+                "tensors": [],
+            }
             for pointer in pointers
         ],
     }
@@ -36,7 +41,10 @@ def test_blocks_are_matched_by_address_and_listed_by_it() -> None:
 
 def test_a_blocks_history_takes_its_place() -> None:
     history = [{"addr": 300, "real_size": 77}, {"addr": 256}]
-    assert sizes([{"address": 256, "size": 512, "history": history}], 256, 300) == [(256, 0), (300, 77)]
+    assert sizes([{"address": 256, "size": 512, "history": history}], 256, 300) == [
+        (256, 0),
+        (300, 77),
+    ]
 
 
 def test_the_whole_entry() -> None:

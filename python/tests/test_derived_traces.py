@@ -64,7 +64,8 @@ def a_trace(**labels: Any) -> Trace:
 def columns(trace: Trace) -> dict[str, Any]:
     held = np.array(
         [
-            [event[f"allocator_{name}_bytes"] for name in ("allocated", "reserved")] + [event["device_used_bytes"]]
+            [event[f"allocator_{name}_bytes"] for name in ("allocated", "reserved")]
+            + [event["device_used_bytes"]]
             for event in trace.events
             if event["event_type"] == "sample"
         ],
@@ -97,8 +98,13 @@ def test_samples_change_where_the_label_of_an_anomaly_says() -> None:
             (label,) = labels
             begun = label.get("onset_last_ns", label["onset_ns"]) // SECOND + 2
             least = 0.9 if label["kind"] == "step_change" else 0.08
-            assert max(moved[name][begun] for name in LASTING[label["kind"]]) >= least * label["magnitude"]
-            assert max(moved[name][-1] for name in LASTING[label["kind"]]) >= 0.99 * label["magnitude"]
+            assert (
+                max(moved[name][begun] for name in LASTING[label["kind"]])
+                >= least * label["magnitude"]
+            )
+            assert (
+                max(moved[name][-1] for name in LASTING[label["kind"]]) >= 0.99 * label["magnitude"]
+            )
     assert seen == {*LASTING, "transient_spike", "oom_risk"}
 
 
@@ -110,7 +116,10 @@ def test_a_spike_is_as_high_as_its_label_says_and_goes_back() -> None:
         after = columns(trace)
         for label in trace.info["findings"]:
             first = label["onset_ns"] // SECOND
-            rises = [after[name][first : first + 2] - before[name].max() for name in ("allocated", "hidden")]
+            rises = [
+                after[name][first : first + 2] - before[name].max()
+                for name in ("allocated", "hidden")
+            ]
             assert max(rise.min() for rise in rises) >= 0.9 * label["magnitude"]
         assert after["allocated"][-1] == before["allocated"][-1]
         assert after["hidden"][-1] == before["hidden"][-1]
@@ -128,7 +137,12 @@ def test_ordinary_behaviour_leaves_a_trace_clean_and_within_its_device() -> None
 
 @pytest.mark.parametrize(("lasts", "kept"), [(2, False), (4, True)])
 def test_a_spike_that_is_left_with_one_sample_is_optional(lasts: int, kept: bool) -> None:
-    label = {"kind": "transient_spike", "rank": None, "onset_ns": 101 * SECOND, "magnitude": 20 * GIB}
+    label = {
+        "kind": "transient_spike",
+        "rank": None,
+        "onset_ns": 101 * SECOND,
+        "magnitude": 20 * GIB,
+    }
     trace = a_trace(findings=[label], clean=False)
     for event in trace.events[101 : 101 + lasts]:
         event["allocator_allocated_bytes"] = 47 * GIB

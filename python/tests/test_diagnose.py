@@ -156,7 +156,10 @@ def test_bad_usage_is_a_failure_and_no_risk(tmp_path: Path) -> None:
 
 
 def test_an_existing_directory_gets_a_bundle_inside(tmp_path: Path) -> None:
-    for name, prefix in (("gpumemprof", "stormlog-diagnose"), ("tfmemprof", "stormlog-tensorflow-diagnose")):
+    for name, prefix in (
+        ("gpumemprof", "stormlog-diagnose"),
+        ("tfmemprof", "stormlog-tensorflow-diagnose"),
+    ):
         (tmp_path / name).mkdir()
         for _ in range(2):
             result = run("diagnose", "--output", tmp_path / name, "--duration", "0", name=name)
@@ -165,7 +168,11 @@ def test_an_existing_directory_gets_a_bundle_inside(tmp_path: Path) -> None:
         assert len(bundles) == 2
         assert all(re.match(rf"{prefix}-\d{{8}}-\d{{6}}(-\d+)?$", path.name) for path in bundles)
         files = whole(bundles[0])
-        assert files["telemetry_timeline.json"] == {"timestamps": [], "allocated": [], "reserved": []}
+        assert files["telemetry_timeline.json"] == {
+            "timestamps": [],
+            "allocated": [],
+            "reserved": [],
+        }
         assert files["diagnostic_summary.json"]["allocated_bytes"] > 0
         assert ("native_history_enabled" in files["manifest.json"]) == (name == "gpumemprof")
 
@@ -201,7 +208,10 @@ def test_an_interrupted_bundle_is_whole(
     out = tmp_path / "out"
     arguments = ["diagnose", "--pid", str(calm.pid), "--duration", "600", "--interval", "0.05"]
     process = subprocess.Popen(
-        [*program("main"), *arguments, "--output", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*program("main"), *arguments, "--output", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     wait_for_samples(out, process)
     process.send_signal(ending)
@@ -264,7 +274,9 @@ def fill(disk: Path, while_running: subprocess.Popen[Any] | None = None) -> None
                 time.sleep(0.0005)
 
 
-def test_a_disk_that_is_full_from_the_start(small_disk: Path, calm: subprocess.Popen[bytes]) -> None:
+def test_a_disk_that_is_full_from_the_start(
+    small_disk: Path, calm: subprocess.Popen[bytes]
+) -> None:
     fill(small_disk)
     result = run("diagnose", "--pid", calm.pid, "--duration", "0", "--output", small_disk / "out")
     assert result.returncode == 1 and "No space left" in result.stderr, result
@@ -274,7 +286,9 @@ def test_a_disk_that_is_full_from_the_start(small_disk: Path, calm: subprocess.P
 def test_a_disk_that_fills_up_meanwhile(small_disk: Path, calm: subprocess.Popen[bytes]) -> None:
     out = small_disk / "out"
     command = [*program("main"), "diagnose", "--pid", str(calm.pid), "--output", str(out)]
-    process = subprocess.Popen([*command, "--duration", "4", "--interval", "0.01"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, "--duration", "4", "--interval", "0.01"], stderr=subprocess.PIPE, text=True
+    )
     wait_for_samples(out, process)
     fill(small_disk, process)
     _, errors = process.communicate(timeout=PATIENCE_S)
@@ -303,7 +317,9 @@ print(json.dumps([loaded.selected_session_id, len(loaded.events), loaded.session
     done = subprocess.run([reference_python, "-c", read, str(out)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     session_id, events, status = json.loads(done.stdout)
-    manifest, timeline = (document(out, name) for name in ("manifest.json", "telemetry_timeline.json"))
+    manifest, timeline = (
+        document(out, name) for name in ("manifest.json", "telemetry_timeline.json")
+    )
     assert (session_id, status) == (manifest["session_id"], "completed")
     assert events == len(timeline["timestamps"])
 
@@ -319,7 +335,11 @@ def test_this_process_from_python(tmp_path: Path) -> None:
     assert summary["backend"] == "cpu" and summary["allocated_bytes"] > 0 and not is_risk
     timeline = diagnose.run_timeline_capture(None, 1, 0.05)
     assert len(timeline["timestamps"]) == len(timeline["allocated"]) > 1
-    assert diagnose.run_timeline_capture(None, 0, 0.05) == {"timestamps": [], "allocated": [], "reserved": []}
+    assert diagnose.run_timeline_capture(None, 0, 0.05) == {
+        "timestamps": [],
+        "allocated": [],
+        "reserved": [],
+    }
 
 
 def test_a_nearly_full_gpu_from_python(torch: ModuleType, tmp_path: Path) -> None:
@@ -418,7 +438,12 @@ def test_the_ci_page_works_as_it_stands(name: str, tmp_path: Path) -> None:
         assert run("run", *options, "--", sys.executable, "-c", small).returncode == 0
     (tmp_path / "train.py").write_text(textwrap.dedent(TRAIN[name]))
     done = subprocess.run(
-        ["sh", "-c", BLOCKS[name]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_S
+        ["sh", "-c", BLOCKS[name]],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
     )
     code, words = EXPECTED[name]
     assert done.returncode == code and words in done.stdout, done

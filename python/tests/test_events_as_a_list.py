@@ -42,7 +42,9 @@ def test_reading(events: TelemetryEvents) -> None:
     assert examples.event() not in events
     assert events.index(events[5]) == 5
     assert events.count(events[5]) == 1
-    assert times([random.Random(1).choice(events), max(events, key=lambda e: e.timestamp_ns)])[1] == 7
+    assert (
+        times([random.Random(1).choice(events), max(events, key=lambda e: e.timestamp_ns)])[1] == 7
+    )
     first, *rest = events
     assert times([first]) == [0]
     assert len(rest) == 7
@@ -58,7 +60,15 @@ def test_reading(events: TelemetryEvents) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [slice(None), slice(2, 5), slice(-3, None), slice(None, None, -2), slice(6, 1, -1), slice(5, 5)]
+    "part",
+    [
+        slice(None),
+        slice(2, 5),
+        slice(-3, None),
+        slice(None, None, -2),
+        slice(6, 1, -1),
+        slice(5, 5),
+    ],
 )
 def test_slices(events: TelemetryEvents, part: slice) -> None:
     assert times(events[part]) == list(range(8))[part]

@@ -121,7 +121,10 @@ DOCUMENTED_KEYS = {
 def test_every_tracker_has_the_documented_statistics(torch, wait_until) -> None:
     from stormlog import CPUMemoryTracker, MemoryTracker
 
-    for tracker in (CPUMemoryTracker(sampling_interval=0.01), MemoryTracker(sampling_interval=0.01)):
+    for tracker in (
+        CPUMemoryTracker(sampling_interval=0.01),
+        MemoryTracker(sampling_interval=0.01),
+    ):
         with tracker:
             wait_until(lambda: tracker.get_events("sample"))
         assert tracker.get_statistics().keys() >= DOCUMENTED_KEYS

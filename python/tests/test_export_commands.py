@@ -52,7 +52,15 @@ def test_track_logs_to_both(wandb: Any, mlflow: Any, at_home: Path) -> None:
 
 @pytest.mark.parametrize("name", ["main", "tfmemprof"])
 def test_diagnose_logs_its_bundle(mlflow: Any, at_home: Path, name: str) -> None:
-    flags = ["diagnose", "--duration", 0, "--output", "bundle", "--mlflow", "--mlflow-log-artifacts"]
+    flags = [
+        "diagnose",
+        "--duration",
+        0,
+        "--output",
+        "bundle",
+        "--mlflow",
+        "--mlflow-log-artifacts",
+    ]
     done = program(name, *flags)
     assert done.returncode == 0, done.stderr
     client = mlflow.MlflowClient()

@@ -135,7 +135,10 @@ def test_a_recording_in_mlflow(mlflow: Any, at_home: Path, tmp_path: Path) -> No
         key: str(value) if key in run.data.tags else value for key, value in SUMMARY.items()
     }
     tags = {"command": "gpumemprof-track", "group": "job-7", "job_type": "gpumemprof-track"}
-    assert tags.items() <= {key.removeprefix("stormlog_"): run.data.tags[key] for key in run.data.tags}.items()
+    assert (
+        tags.items()
+        <= {key.removeprefix("stormlog_"): run.data.tags[key] for key in run.data.tags}.items()
+    )
     history = client.get_metric_history(run_id, "stormlog_timeline_device_used_bytes")
     assert len(history) == logged["stormlog_chart_point_count"] <= 250
     assert max(point.value for point in history) == 9_999
@@ -202,7 +205,9 @@ def test_a_bundle_in_mlflow(mlflow: Any, at_home: Path, tmp_path: Path) -> None:
     run = client.get_run(run_id)
     assert client.get_experiment(run.info.experiment_id).name == "mine"
     logged = {**run.data.metrics, **run.data.tags}
-    as_tags = {key: str(value).lower() for key, value in OF_BUNDLE.items() if isinstance(value, bool)}
+    as_tags = {
+        key: str(value).lower() for key, value in OF_BUNDLE.items() if isinstance(value, bool)
+    }
     assert {key: logged.get(key) for key in OF_BUNDLE} == OF_BUNDLE | as_tags
     artifacts = Path(run.info.artifact_uri)
     # Attribution was asked for, the other files were not.
@@ -344,17 +349,38 @@ def test_settings_from_flags() -> None:
 
 
 def test_events_of_every_kind_are_understood() -> None:
-    tracked = SimpleNamespace(timestamp=5.0, event_type="peak", memory_allocated=3, device_used=None)
+    tracked = SimpleNamespace(
+        timestamp=5.0, event_type="peak", memory_allocated=3, device_used=None
+    )
     record = {"timestamp_ns": 4_000_000_000, "allocator_allocated_bytes": True, "rank": "x"}
     first, second = moments_of([tracked, record, {"event_type": "sample"}])
-    assert (first.time_s, first.allocated, first.rank, first.event_type) == (4.0, None, None, "unknown")
+    assert (first.time_s, first.allocated, first.rank, first.event_type) == (
+        4.0,
+        None,
+        None,
+        "unknown",
+    )
     assert (second.time_s, second.allocated, second.used, second.is_alert) == (5.0, 3, None, True)
 
 
 def test_what_makes_no_sense_is_left_out(tmp_path: Path) -> None:
-    odd: list[Any] = [None, True, 1.5, float("nan"), -float("inf"), 10**400, 2**63, "\ud800", [], {}]
+    odd: list[Any] = [
+        None,
+        True,
+        1.5,
+        float("nan"),
+        -float("inf"),
+        10**400,
+        2**63,
+        "\ud800",
+        [],
+        {},
+    ]
     names = [name for name in records(1)[0] if name not in ("timestamp_ns", "metadata")]
-    events = [{"timestamp_ns": 10**18 + place, **dict.fromkeys(names, value)} for place, value in enumerate(odd)]
+    events = [
+        {"timestamp_ns": 10**18 + place, **dict.fromkeys(names, value)}
+        for place, value in enumerate(odd)
+    ]
     events += [{"timestamp_ns": value} for value in odd]
     bundle = write_bundle(tmp_path / "bundle")
     (bundle / "manifest.json").write_bytes(b'{"exit_code": "\xff"}')

@@ -69,7 +69,15 @@ def test_jax_keeps_as_many_samples_as_asked(tmp_path: Path) -> None:
 def test_jax_track_ends_with_its_files_whole(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [
-            *(*program("jaxmemprof"), "track", "--interval", "0.02", "--device", "cpu", "--profile"),
+            *(
+                *program("jaxmemprof"),
+                "track",
+                "--interval",
+                "0.02",
+                "--device",
+                "cpu",
+                "--profile",
+            ),
             *("--output", tmp_path / "out.json", "--telemetry-sink-dir", tmp_path / "sink"),
             *("--oom-flight-recorder", "--oom-dump-dir", tmp_path / "dumps", "--job-id", "j7"),
         ],

@@ -67,7 +67,9 @@ def test_a_session(tracker: MemoryTracker, torch: ModuleType, tmp_path: Path, wa
         assert record["metadata"]["collector_health_status"] == "healthy"
 
 
-def test_memory_outside_the_allocator_is_seen(tracker: MemoryTracker, torch: ModuleType, wait_until) -> None:
+def test_memory_outside_the_allocator_is_seen(
+    tracker: MemoryTracker, torch: ModuleType, wait_until
+) -> None:
     with tracker:
         wait_until(lambda: tracker.get_events("sample"))
         torch.STATE["outside"] = 500 * MIB
@@ -86,7 +88,9 @@ def test_a_peak_between_samples_is_kept(torch: ModuleType, wait_until) -> None:
     assert tracker.get_events("peak")[-1].metadata["peak_bytes"] == 400 * MIB
 
 
-def test_failures_degrade_and_recover(tracker: MemoryTracker, torch: ModuleType, wait_until) -> None:
+def test_failures_degrade_and_recover(
+    tracker: MemoryTracker, torch: ModuleType, wait_until
+) -> None:
     with tracker:
         wait_until(lambda: tracker.get_events("sample"))
         torch.STATE["stats_error"] = "no stats"
@@ -182,7 +186,9 @@ def test_an_oom_leaves_a_bundle_without_any_code(torch: ModuleType, tmp_path: Pa
     text = (bundles[1] / "metadata.json").read_text()
     metadata = json.loads(text)
     assert metadata["context"] == "step 7" and metadata["custom_metadata"]["batch"] == 8
-    assert metadata["exception_message"].startswith("CUDA out of memory. Tried to allocate 8.00 GiB")
+    assert metadata["exception_message"].startswith(
+        "CUDA out of memory. Tried to allocate 8.00 GiB"
+    )
     assert "hunter2" not in text
     assert tracker.last_oom_dump_path == str(bundles[1])
 
@@ -214,7 +220,9 @@ def test_an_uncaught_oom_is_recorded_for_its_device_only(
         # No framework has said of which device these are.
         _oom_hooks._on_uncaught(RuntimeError("CUDA error: out of memory"))
         assert [recorded(tracker) for tracker in trackers] == [1, 1, 0]
-        _oom_hooks._on_uncaught(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"))
+        _oom_hooks._on_uncaught(
+            RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes")
+        )
         assert [recorded(tracker) for tracker in trackers] == [1, 1, 0]
 
 

@@ -289,7 +289,9 @@ def test_a_zombie_does_not_record(code: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [RECORDS, RECORDS_PLAINLY], ids=["tracker", "plain"])
-def test_a_recorder_in_another_container_is_not_judged_by_its_number(code: str, tmp_path: Path) -> None:
+def test_a_recorder_in_another_container_is_not_judged_by_its_number(
+    code: str, tmp_path: Path
+) -> None:
     unshare = ["unshare", "--pid", "--fork", "--mount-proc"]
     if shutil.which("unshare") is None or subprocess.run([*unshare, "true"]).returncode != 0:
         pytest.skip("process ids cannot be separated here")
@@ -307,7 +309,9 @@ def test_a_recorder_in_another_container_is_not_judged_by_its_number(code: str, 
     assert status_of(sink) == "running"
     hour_ns = 3600 * 10**9
     for path in sink.iterdir():
-        text = re.sub(r"\b1\d{18}\b", lambda time_ns: str(int(time_ns[0]) - hour_ns), path.read_text())
+        text = re.sub(
+            r"\b1\d{18}\b", lambda time_ns: str(int(time_ns[0]) - hour_ns), path.read_text()
+        )
         path.write_text(text)
     assert status_of(sink) == "interrupted"
 
@@ -344,7 +348,17 @@ def test_a_run_whose_command_was_killed_is_interrupted_while_its_program_goes_on
 ) -> None:
     out, stop = tmp_path / "out", tmp_path / "stop"
     wait = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)"
-    command = [*program("main"), "run", "--dir", str(out), "--", sys.executable, "-c", wait, str(stop)]
+    command = [
+        *program("main"),
+        "run",
+        "--dir",
+        str(out),
+        "--",
+        sys.executable,
+        "-c",
+        wait,
+        str(stop),
+    ]
     recorder = subprocess.Popen(command)
     wait_until(lambda: recorded_since(out) > 0)
     assert status_of(out / "host") == "running"
@@ -367,8 +381,21 @@ def test_a_limit_on_the_address_space_is_left_to_the_program(tmp_path: Path) -> 
         "import os, time; time.sleep(1.2); print(size('self'), size(os.getppid()))"
     )
     limited = ["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh"]
-    alone = subprocess.run([*limited, sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    command = [*limited, *program("main"), "run", "--quiet", "--dir", str(tmp_path / "run"), "--", sys.executable, "-c", code]
+    alone = subprocess.run(
+        [*limited, sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    command = [
+        *limited,
+        *program("main"),
+        "run",
+        "--quiet",
+        "--dir",
+        str(tmp_path / "run"),
+        "--",
+        sys.executable,
+        "-c",
+        code,
+    ]
     watched = subprocess.run(command, capture_output=True, text=True, check=True)
     own, _ = map(int, alone.stdout.split())
     under_run, parent = map(int, watched.stdout.split())

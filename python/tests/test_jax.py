@@ -160,9 +160,7 @@ def test_an_error_of_a_tpu_makes_a_bundle(gpu: Any, tmp_path: Path) -> None:
     assert metadata["custom_metadata"]["requested_bytes"] == int(3.91 * 2**30)
 
 
-def test_a_profile_on_stop(
-    gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_on_stop(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from stormlog.jax import MemoryTracker
 
     monkeypatch.chdir(tmp_path)

@@ -97,9 +97,7 @@ def test_a_context_is_never_what_is_left_over(driver: Driver) -> None:
     late = measured(Allocator(), 1.0)
     assert late.bytes is None and late.reason is not None and "1.0 s" in late.reason
     driver.shares = {1: 5}
-    assert measured(Allocator()).reason == (
-        "the NVIDIA driver does not list this process"
-    )
+    assert measured(Allocator()).reason == ("the NVIDIA driver does not list this process")
 
 
 def test_a_context_is_not_measured_while_the_program_allocates(driver: Driver) -> None:

@@ -25,7 +25,13 @@ from stormlog.telemetry import (
 )
 from stormlog.telemetry_sink import read_telemetry_sink_manifest
 
-NOT_TELEMETRY = {"marks.json", "README.md", "environment.json", "metadata.json", "diagnostic_summary.json"}
+NOT_TELEMETRY = {
+    "marks.json",
+    "README.md",
+    "environment.json",
+    "metadata.json",
+    "diagnostic_summary.json",
+}
 BROKEN = {"broken_middle_line", "odd_values/too_big.jsonl"}
 
 
@@ -158,7 +164,9 @@ def test_numbers_in_manifests_that_no_file_can_have(tmp_path: Path) -> None:
         (Path, errors.NotAnArtifactError, IsADirectoryError),
     ],
 )
-def test_errors_are_ours_and_what_users_catch(tmp_path: Path, content: Any, ours: type, theirs: type) -> None:
+def test_errors_are_ours_and_what_users_catch(
+    tmp_path: Path, content: Any, ours: type, theirs: type
+) -> None:
     path = tmp_path / "x.json"
     if content is Path:
         path.mkdir()
@@ -195,7 +203,11 @@ def test_a_pack_is_loaded_and_leaves_nothing(tmp_path: Path) -> None:
     """What a pack is unpacked to goes when the interpreter ends."""
     original = RUNS / "two_ranks"
     pack = tmp_path / "run.stormlog"
-    subprocess.run([sys.executable, "-m", "stormlog", "pack", original, "-o", pack], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "stormlog", "pack", original, "-o", pack],
+        check=True,
+        capture_output=True,
+    )
     script = (
         "import sys; from stormlog.telemetry import load_telemetry_sessions\n"
         "for path in sys.argv[1:]:\n"

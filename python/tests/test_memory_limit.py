@@ -61,7 +61,13 @@ def group() -> Iterator[Path]:
 def start(group: Path, *command: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         # The shell is in the group before it becomes the command.
-        ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs"), *map(str, command)],
+        [
+            "sh",
+            "-c",
+            'echo $$ > "$0" && exec "$@"',
+            str(group / "cgroup.procs"),
+            *map(str, command),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -126,4 +132,6 @@ def test_a_flight_recorder_sees_a_neighbour_killed(group: Path, tmp_path: Path) 
     recorder.terminate()
     recorder.communicate(timeout=PATIENCE_S)
     (metadata,) = dumps.glob("*/metadata.json")
-    assert json.loads(metadata.read_text())["exception_message"].startswith("out of memory: the kernel")
+    assert json.loads(metadata.read_text())["exception_message"].startswith(
+        "out of memory: the kernel"
+    )

@@ -108,7 +108,9 @@ def tracking(program: str, *flags: str, cwd: Path) -> Iterator[str]:
     """``stormlog track --listen`` on a program; gives the address of its metrics."""
     command = [*STORMLOG, "track", "--listen", "127.0.0.1:0", *flags]
     command += ["--", sys.executable, "-c", program]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=cwd, text=True)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=cwd, text=True
+    )
     assert process.stderr is not None
     try:
         line = process.stderr.readline()
@@ -268,7 +270,10 @@ def test_textfile_is_whole_and_goes_with_the_run(tmp_path: Path) -> None:
     command += ["--metrics-interval", "0.2", "--", sys.executable, "-c", HOLD]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: file.exists() and "stormlog_host_memory_used_bytes" in file.read_text(), seconds=90)
+        wait_until(
+            lambda: file.exists() and "stormlog_host_memory_used_bytes" in file.read_text(),
+            seconds=90,
+        )
         for _ in range(20):
             text = file.read_text()
             assert text.endswith("\n") and "stormlog_series_left_out 0" in text
@@ -276,7 +281,9 @@ def test_textfile_is_whole_and_goes_with_the_run(tmp_path: Path) -> None:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=60)
-    checked = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True)
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, text=True, capture_output=True
+    )
     assert checked.returncode == 0, checked.stderr
     assert not file.exists()
 
@@ -286,7 +293,9 @@ def test_otlp_arrives_at_the_path_of_metrics(tmp_path: Path, receiver: Receiver)
     command = [*STORMLOG, "run", "--dir", "run", "--metrics-interval", "0.5"]
     program = ["--", sys.executable, "-c", CLEAN, "3"]
     # The variable alone sends nothing: programs have it for reasons of their own.
-    subprocess.run([*command, *program], cwd=tmp_path, env=variables, check=True, capture_output=True)
+    subprocess.run(
+        [*command, *program], cwd=tmp_path, env=variables, check=True, capture_output=True
+    )
     assert receiver.bodies == []
     asked = [*command, "--otlp", "env", *program]
     subprocess.run(asked, cwd=tmp_path, env=variables, check=True, capture_output=True)
@@ -360,7 +369,9 @@ def test_the_systemd_unit_is_valid(tmp_path: Path) -> None:
     unit = (DEPLOY / "systemd" / "stormlog-track.service").read_text()
     copy = tmp_path / "stormlog-track.service"
     copy.write_text(unit.replace("/usr/local/bin/stormlog", "/bin/true"))
-    checked = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True)
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", str(copy)], capture_output=True, text=True
+    )
     assert checked.returncode == 0, checked.stderr
     line = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
     words = line.split()[1:]
@@ -373,7 +384,7 @@ def test_slurm_prolog_and_epilog_start_and_end_a_recorder(tmp_path: Path) -> Non
     # Without GPUs the recorder would end at once: this one records a process that sleeps.
     program = tmp_path / "stormlog"
     program.write_text(
-        f"#!/bin/sh\nshift\nexec {sys.executable} -m stormlog track --pid $WATCHED \"$@\"\n"
+        f'#!/bin/sh\nshift\nexec {sys.executable} -m stormlog track --pid $WATCHED "$@"\n'
     )
     program.chmod(0o755)
     sleeper = subprocess.Popen(["sleep", "300"])

@@ -45,7 +45,11 @@ EXPECTED: dict[str, tuple[str, str | None, str | None]] = {
     "f_kv_cache_shared": ("allocator_leak", None, None),
     "f_metric_never_reset": ("allocator_leak", "f_metric_never_reset.py:22", "`auroc.target`"),
     "f_oom_broadcast_loss": ("oom_risk", "f_oom_broadcast_loss.py:14", None),
-    "f_param_groups_grow": ("allocator_leak", "f_param_groups_grow.py:13", "`optimizer.param_groups`"),
+    "f_param_groups_grow": (
+        "allocator_leak",
+        "f_param_groups_grow.py:13",
+        "`optimizer.param_groups`",
+    ),
     "f_stash_without_backward": ("allocator_leak", "f_stash_without_backward.py:15", "`stash`"),
     "f_view_keeps_batch": ("allocator_leak", "f_view_keeps_batch.py:14", "`hard` in `__main__`"),
     # The search for the holder had no time left, and the graphs were allocated by many lines.
@@ -59,7 +63,9 @@ NOTED: dict[str, tuple[str, str | None]] = {
     "f_streams_abandoned": ("allocator_leak", None),
     "f_workspace_per_thread": ("allocator_leak", "`workspaces` in `__main__`"),
 }
-CLEAN = sorted({path.name for path in RECORDINGS.iterdir()} - set(EXPECTED) - set(NOTED) - {"README.md"})
+CLEAN = sorted(
+    {path.name for path in RECORDINGS.iterdir()} - set(EXPECTED) - set(NOTED) - {"README.md"}
+)
 
 
 def findings(name: str) -> list[dict[str, Any]]:

@@ -20,9 +20,7 @@ HERE = Path(__file__).parent
 REFERENCE: dict[str, dict[str, Any]] = json.loads((HERE / "names_of_reference.json").read_text())
 
 # Modules that are not provided; each is listed in docs/compatibility.md.
-NOT_YET = (
-    "stormlog.infer",
-)
+NOT_YET = ("stormlog.infer",)
 # Rows come from `QueryStore`, so nothing builds them by hand.
 _ROW_BUILDERS = {
     "RunContext",
@@ -120,7 +118,10 @@ def test_everything_is_called_the_same_way(ours: dict[str, dict[str, Any]]) -> N
                 where = f"{module}.{name}" + (f".{member}" if member else "")
                 if member not in owns:
                     different.append(f"{where} is missing")
-                elif VALUE not in (parameters, owns[member]) and None not in (parameters, owns[member]):
+                elif VALUE not in (parameters, owns[member]) and None not in (
+                    parameters,
+                    owns[member],
+                ):
                     if not agrees(parameters, owns[member], GAINED.get(where)):
                         different.append(f"{where}({owns[member]}) and not ({parameters})")
     assert different == []

@@ -25,7 +25,9 @@ from stormlog.tracker import MemoryTracker
 
 BLOCK = {"address": 4096, "size": 512, "requested_size": 24, "state": "active_allocated"}
 SNAPSHOT = {
-    "segments": [{"device": 0, "address": 4096, "total_size": 2048, "stream": 0, "blocks": [BLOCK]}],
+    "segments": [
+        {"device": 0, "address": 4096, "total_size": 2048, "stream": 0, "blocks": [BLOCK]}
+    ],
     "device_traces": [[]],
 }
 OWN_FILES = [
@@ -46,7 +48,9 @@ def history(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict
 
 
 def names_of(report: dict[str, Any]) -> dict[int, list[str]]:
-    return {entry["storage_ptr_int"]: entry["names"] for entry in report["attributed_storage_pointers"]}
+    return {
+        entry["storage_ptr_int"]: entry["names"] for entry in report["attributed_storage_pointers"]
+    }
 
 
 @pytest.mark.skipif("torch" in sys.modules, reason="needs a machine without PyTorch")
@@ -275,7 +279,9 @@ class Hostile:
         raise SystemError("asked whether")
 
 
-def test_objects_that_break_and_tensors_that_end(torch: ModuleType, history: dict[str, Any]) -> None:
+def test_objects_that_break_and_tensors_that_end(
+    torch: ModuleType, history: dict[str, Any]
+) -> None:
     class BrokenModule(torch.nn.Module):
         def __getattribute__(self, name: str) -> Any:
             raise SystemError(name)
@@ -355,7 +361,13 @@ def test_a_bundle_has_the_history(
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert manifest["native_history_enabled"] is True
     assert manifest["native_history_files"] == OWN_FILES
-    assert manifest["files"] == ["manifest.json", "events.json", "metadata.json", "environment.json", *OWN_FILES]
+    assert manifest["files"] == [
+        "manifest.json",
+        "events.json",
+        "metadata.json",
+        "environment.json",
+        *OWN_FILES,
+    ]
     assert sorted(manifest["files"]) == sorted(path.name for path in bundle.iterdir())
     metadata = json.loads((bundle / "metadata.json").read_text())
     assert metadata["custom_metadata"]["native_history_files"] == OWN_FILES
@@ -397,7 +409,9 @@ def test_a_file_that_cannot_be_written_leaves_nothing(
     in_the_way.mkdir()
     with pytest.raises(OSError):
         native.capture_cuda_snapshot_artifacts(tmp_path, history_recorded=True)
-    assert sorted(os.listdir(tmp_path)) == sorted([native.SNAPSHOT_PICKLE_FILENAME, in_the_way.name])
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        [native.SNAPSHOT_PICKLE_FILENAME, in_the_way.name]
+    )
 
 
 def test_a_tracker_without_a_device_refuses(torch: ModuleType) -> None:
@@ -406,9 +420,17 @@ def test_a_tracker_without_a_device_refuses(torch: ModuleType) -> None:
         MemoryTracker(enable_native_cuda_history=True)
 
 
-def test_a_diagnosis_has_the_history(torch: ModuleType, history: dict[str, Any], tmp_path: Path) -> None:
+def test_a_diagnosis_has_the_history(
+    torch: ModuleType, history: dict[str, Any], tmp_path: Path
+) -> None:
     directory, code = run_diagnose(
-        str(tmp_path / "out"), None, 0.1, 0.02, "test", native_history=True, native_history_max_entries=9
+        str(tmp_path / "out"),
+        None,
+        0.1,
+        0.02,
+        "test",
+        native_history=True,
+        native_history_max_entries=9,
     )
     manifest = json.loads((directory / "manifest.json").read_text())
     assert code == 0 and manifest["native_history_enabled"] is True
@@ -416,7 +438,9 @@ def test_a_diagnosis_has_the_history(torch: ModuleType, history: dict[str, Any],
     assert all((directory / name).is_file() for name in manifest["files"])
     assert history["calls"][0][1]["max_entries"] == 9 and not history["enabled"]
     with pytest.raises(ValueError, match="must be > 0"):
-        run_diagnose(None, None, 0.1, 0.1, "test", native_history=True, native_history_max_entries=0)
+        run_diagnose(
+            None, None, 0.1, 0.1, "test", native_history=True, native_history_max_entries=0
+        )
     plain, _ = run_diagnose(str(tmp_path / "plain"), None, 0.1, 0.02, "test")
     assert json.loads((plain / "manifest.json").read_text())["native_history_enabled"] is False
 

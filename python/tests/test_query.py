@@ -153,8 +153,7 @@ def test_a_store_may_be_asked_from_many_threads() -> None:
     store = stormlog.query.open([ARTIFACTS / "b_multi", ARTIFACTS / "b_flat"])
     answers: list[int] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(len(store.query_events())))
-        for _ in range(8)
+        threading.Thread(target=lambda: answers.append(len(store.query_events()))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()

@@ -39,7 +39,9 @@ def sink(tmp_path_factory: pytest.TempPathFactory) -> Path:
     segments = []
     for first in range(0, EVENTS, PER_SEGMENT):
         text = "".join(
-            RECORD.format(session=SESSION, time=FIRST_NS + number * 10**8, used=number, number=number)
+            RECORD.format(
+                session=SESSION, time=FIRST_NS + number * 10**8, used=number, number=number
+            )
             for number in range(first, first + PER_SEGMENT)
         )
         name = f"segment-{len(segments) + 1:06d}.jsonl"

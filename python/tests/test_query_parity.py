@@ -18,7 +18,9 @@ SEED = 20261115
 def run(python: str, *arguments: object) -> str:
     environment = {**os.environ, "PYTHONPATH": "", "PYTHONHASHSEED": "0"}
     command = [python, str(SCRIPT), *map(str, arguments)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd="/")
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd="/"
+    )
     return done.stdout
 
 

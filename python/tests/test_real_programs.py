@@ -25,7 +25,9 @@ RECORDINGS = ROOT / "fixtures" / "recordings"
 
 def load_judge() -> ModuleType:
     """The module benches/programs/judge.py, which is not part of a package."""
-    spec = importlib.util.spec_from_file_location("programs_judge", ROOT / "benches" / "programs" / "judge.py")
+    spec = importlib.util.spec_from_file_location(
+        "programs_judge", ROOT / "benches" / "programs" / "judge.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # its dataclasses look it up
@@ -78,7 +80,9 @@ def judged(name: str) -> tuple[Any, list[dict[str, Any]]]:
     """The judgement on a recording, and the findings."""
     document: Any = analyze(RECORDINGS / name).document
     # All of these ran on a GPU; their exit codes were checked when they were recorded.
-    return judge.judge(EXPECTED[name], judge.Recording(name, "cuda", None), document), document["findings"]
+    return judge.judge(EXPECTED[name], judge.Recording(name, "cuda", None), document), document[
+        "findings"
+    ]
 
 
 def test_every_recording_has_an_expectation() -> None:
@@ -136,7 +140,11 @@ RUN_HERE = {
 }
 LIBRARIES = ("numpy", "jax")
 SECONDS = 6.0
-STORMLOG = [sys.executable, "-c", "import sys; from stormlog import entrypoint; sys.exit(entrypoint.main())"]
+STORMLOG = [
+    sys.executable,
+    "-c",
+    "import sys; from stormlog import entrypoint; sys.exit(entrypoint.main())",
+]
 
 
 @dataclass
@@ -202,7 +210,9 @@ def test_a_program_is_run_and_judged(name: str, runs: dict[str, Runs], out: Path
         judgement = judge.judge(program, made, report)
     assert judgement.wrong == [], (report, made.stderr_tail)
     if "oom" in program.expect:
-        severities = {found["severity"] for found in report["findings"] if judge.kind_of(found) == "oom"}
+        severities = {
+            found["severity"] for found in report["findings"] if judge.kind_of(found) == "oom"
+        }
         assert severities == {"critical"}
 
 

@@ -69,7 +69,16 @@ def test_the_events_of_a_bundle(torch: ModuleType, tmp_path: Path, reference_pyt
 
 COMMANDS = (
     ("query", "summary", "{}", "--metric", "peak_allocator_allocated_bytes", "--json"),
-    ("query", "summary", "{}", "--metric", "peak_device_used_bytes", "--group-by", "rank", "--json"),
+    (
+        "query",
+        "summary",
+        "{}",
+        "--metric",
+        "peak_device_used_bytes",
+        "--group-by",
+        "rank",
+        "--json",
+    ),
     ("query", "summary", "{}", "--metric", "session_count_by_status", "--json"),
     ("query", "sessions", "{}", "--json"),
 )
@@ -95,7 +104,16 @@ def test_the_host_memory_of_a_run_is_not_in_answers_about_its_device(
     script.write_text(f"{FOR_PROGRAMS}import sys, torch\nwait_for_events(sys.argv[1], 30)\n")
     environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
     result = run(
-        "run", "--dir", out, "--interval", "0.02", "--", sys.executable, script, out, env=environment
+        "run",
+        "--dir",
+        out,
+        "--interval",
+        "0.02",
+        "--",
+        sys.executable,
+        script,
+        out,
+        env=environment,
     )
     assert result.returncode == 0, result.stderr
     assert (out / "host" / "host.json").exists()

@@ -32,7 +32,16 @@ def test_a_report_is_what_the_command_says() -> None:
 
 
 def test_several_paths_and_choices(tmp_path: Path) -> None:
-    files = [steps(tmp_path / f"{rank}.jsonl", rank=rank, local_rank=rank, world_size=2, session_id=f"s{rank}") for rank in range(2)]
+    files = [
+        steps(
+            tmp_path / f"{rank}.jsonl",
+            rank=rank,
+            local_rank=rank,
+            world_size=2,
+            session_id=f"s{rank}",
+        )
+        for rank in range(2)
+    ]
     (run,) = stormlog.analyze(files).runs
     assert [rank.rank for rank in run.ranks] == [0, 1]
     assert stormlog.analyze(tmp_path, rank=1).runs[0].ranks[0].rank == 1
@@ -40,12 +49,16 @@ def test_several_paths_and_choices(tmp_path: Path) -> None:
 
 
 def test_a_comparison_is_what_the_command_says(tmp_path: Path) -> None:
-    comparison = stormlog.compare(CLEAN, LEAKING, max_peak_growth="20%", max_slope="10MB/min", fail_on=["new-findings"])
+    comparison = stormlog.compare(
+        CLEAN, LEAKING, max_peak_growth="20%", max_slope="10MB/min", fail_on=["new-findings"]
+    )
     assert isinstance(comparison, stormlog.Comparison)
     assert (comparison.status, comparison.passed) == ("higher", False)
     assert {gate.status for gate in comparison.gates} == {"failed"}
     assert "allocator_leak" in {finding.kind for finding in comparison.findings.new}
-    assert ("peak_used", "higher") in {(metric.metric, metric.verdict) for _, _, metric in comparison.changes()}
+    assert ("peak_used", "higher") in {
+        (metric.metric, metric.verdict) for _, _, metric in comparison.changes()
+    }
     flags = ["--max-peak-growth", "20%", "--max-slope", "10MB/min", "--fail-on", "new-findings"]
     assert str(comparison) == program("compare", CLEAN, LEAKING, *flags).stdout
     assert repr(comparison).startswith("<Comparison higher: '")
@@ -56,7 +69,13 @@ def test_a_comparison_is_what_the_command_says(tmp_path: Path) -> None:
     assert (again.gates, again.passed) == ((), True)
 
 
-@pytest.mark.parametrize("made", [lambda: stormlog.analyze(LEAKING), lambda: stormlog.compare(CLEAN, LEAKING, max_peak_growth="1%")])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: stormlog.analyze(LEAKING),
+        lambda: stormlog.compare(CLEAN, LEAKING, max_peak_growth="1%"),
+    ],
+)
 def test_they_are_real_dataclasses(made: Any) -> None:
     one = made()
     assert pickle.loads(pickle.dumps(one)) == one == copy.deepcopy(one)
@@ -79,7 +98,9 @@ def test_notebooks_show_names_as_text(tmp_path: Path) -> None:
 
 
 def test_unknown_is_said_in_notebooks(tmp_path: Path) -> None:
-    file = lines(tmp_path / "a.jsonl", [record(n * SECOND, device_total_bytes=None) for n in range(60)])
+    file = lines(
+        tmp_path / "a.jsonl", [record(n * SECOND, device_total_bytes=None) for n in range(60)]
+    )
     assert "unknown" in stormlog.analyze(file)._repr_html_()
 
 

@@ -49,7 +49,9 @@ def levels(events: list[Any]) -> list[float]:
 def growth_by_role(events: list[Any]) -> dict[str, float]:
     """How far the anonymous memory of any process of each role rose, in MiB."""
     started = of_type(events, "process_start")
-    roles = {event.metadata["process"]["pid"]: event.metadata["process"]["role"] for event in started}
+    roles = {
+        event.metadata["process"]["pid"]: event.metadata["process"]["role"] for event in started
+    }
     seen: dict[int, list[int]] = {}
     for event in of_type(events, "sample"):
         for pid, anonymous, *_ in event.metadata["processes"]:
@@ -346,7 +348,9 @@ def test_the_device_is_recorded_beside_the_host(tmp_path: Path) -> None:
     assert {event.collector for event in device.events} == {"stormlog.cuda_tracker"}
     assert {event.event_type for event in device.events} == {"start", "sample", "error", "stop"}
     stepped = [event for event in device.events if "step" in event.metadata]
-    found = {(event.metadata["optimizer"], event.allocator_allocated_bytes >> 20) for event in stepped}
+    found = {
+        (event.metadata["optimizer"], event.allocator_allocated_bytes >> 20) for event in stepped
+    }
     # Each optimizer has one level at the ends of its steps.
     assert found == {(0, 50), (1, 60)}
     (oom,) = of_type(list(device.events), "error")
@@ -481,10 +485,21 @@ def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
 def test_the_program_outlives_a_killed_recorder(tmp_path: Path) -> None:
     out, done = tmp_path / "out", tmp_path / "done"
     code = (
-        FOR_PROGRAMS + "import os, sys, time; wait_for_events(sys.argv[1], 3); print(os.getpid(), flush=True)\n"
+        FOR_PROGRAMS
+        + "import os, sys, time; wait_for_events(sys.argv[1], 3); print(os.getpid(), flush=True)\n"
         f"parent = os.getppid()\nwhile os.getppid() == parent: time.sleep(0.01)\nopen({str(done)!r}, 'w')"
     )
-    command = [*program("main"), "run", "--dir", str(out), "--", sys.executable, "-c", code, str(out)]
+    command = [
+        *program("main"),
+        "run",
+        "--dir",
+        str(out),
+        "--",
+        sys.executable,
+        "-c",
+        code,
+        str(out),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline()
     process.kill()

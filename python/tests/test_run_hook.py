@@ -60,7 +60,9 @@ def test_the_finder_behind_ours_is_asked_for_the_module_of_cuda(tmp_path: Path) 
 
 def test_a_folder_of_our_name_does_not_hide_the_package(tmp_path: Path) -> None:
     (tmp_path / "stormlog").mkdir()
-    script = "print(sitecustomize._own_module('_fork') is not None, sys.modules['stormlog'].__file__)"
+    script = (
+        "print(sitecustomize._own_module('_fork') is not None, sys.modules['stormlog'].__file__)"
+    )
     found = hooked(tmp_path, script, STORMLOG_RUN_PACKAGE=str(PACKAGE.parent))
     assert found == f"True {PACKAGE / '__init__.py'}\n"
     script = "print(sitecustomize._own_module('_fork'), 'stormlog' in sys.modules)"

@@ -117,7 +117,9 @@ PROGRAMS: dict[str, tuple[str, str, str | None]] = {
         None,
     ),
 }
-STORE = "seen = {}\ndef remember(key):\n    seen[key] = list(range(key * 1000, key * 1000 + 6000))\n"
+STORE = (
+    "seen = {}\ndef remember(key):\n    seen[key] = list(range(key * 1000, key * 1000 + 6000))\n"
+)
 
 
 def report(out: Path) -> dict[str, Any]:
@@ -237,7 +239,11 @@ sys.exit(3)
 def test_a_program_that_forks_often_is_as_without(tmp_path: Path) -> None:
     plain = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True)
     recorded = run("run", "-q", "--dir", tmp_path / "out", "--", sys.executable, "-c", FORKS)
-    assert (recorded.stdout, recorded.stderr, recorded.returncode) == (plain.stdout, plain.stderr, 3)
+    assert (recorded.stdout, recorded.stderr, recorded.returncode) == (
+        plain.stdout,
+        plain.stderr,
+        3,
+    )
 
 
 # The signal is blocked in the main thread: without our mask it would go to our thread.

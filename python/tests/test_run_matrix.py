@@ -16,7 +16,11 @@ import pytest
 from waiting import PATIENCE_S, wait_until
 
 RUN = (
-    *(sys.executable, "-c", "import sys; from stormlog import entrypoint; sys.exit(entrypoint.main())"),
+    *(
+        sys.executable,
+        "-c",
+        "import sys; from stormlog import entrypoint; sys.exit(entrypoint.main())",
+    ),
     *("run", "--quiet"),
 )
 
@@ -42,7 +46,9 @@ def ended(folder: Path, command: tuple[str, ...], redirects: str = "") -> Ended:
         timeout=PATIENCE_S,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
-    files = tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file())
+    files = tuple(
+        (path.name, path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file()
+    )
     return Ended(done.returncode, done.stdout, done.stderr, files)
 
 
@@ -50,7 +56,9 @@ def same(tmp_path: Path, command: tuple[str, ...], redirects: str = "") -> Ended
     """How a command ends, with and without ``run``."""
     alone = ended(tmp_path / "alone", command, redirects)
     watched = ended(
-        tmp_path / "watched", (*RUN, "--dir", str(tmp_path / "recording"), "--", *command), redirects
+        tmp_path / "watched",
+        (*RUN, "--dir", str(tmp_path / "recording"), "--", *command),
+        redirects,
     )
     assert list((tmp_path / "recording").rglob("segment-*")), "nothing was recorded"
     # When a signal ends the program, ``run`` still has to finish the recording, so it exits with
@@ -68,7 +76,9 @@ def test_every_exit_code(tmp_path: Path) -> None:
     def check(code: int) -> None:
         folder = tmp_path / str(code)
         folder.mkdir()
-        ends = same(folder, ("sh", "-c", f"echo out; echo err >&2; echo {code} > result; exit {code}"))
+        ends = same(
+            folder, ("sh", "-c", f"echo out; echo err >&2; echo {code} > result; exit {code}")
+        )
         assert ends == Ended(code, b"out\n", b"err\n", (("result", b"%d\n" % code),))
 
     with ThreadPoolExecutor(8) as several:
@@ -136,7 +146,10 @@ def test_every_signal_that_a_program_handles(tmp_path: Path) -> None:
             "while True: signal.pause()\n"
         )
         ends = []
-        for name, prefix in (("alone", ()), ("watched", (*RUN, "--dir", str(folder / "recording"), "--"))):
+        for name, prefix in (
+            ("alone", ()),
+            ("watched", (*RUN, "--dir", str(folder / "recording"), "--")),
+        ):
             (folder / name).mkdir()
             started = subprocess.Popen(
                 (*prefix, *python(code)),
@@ -191,23 +204,40 @@ WAYS: dict[str, tuple[tuple[str, ...], str]] = {
     "syntax error": (python("def"), ""),
     "exec": (python("import os; os.execvp('sh', ['sh', '-c', 'echo executed; exit 4'])"), ""),
     "exec of another python": (
-        python("import os, sys; os.execv(sys.executable, [sys.executable, '-c', 'print(6); raise SystemExit(6)'])"),
+        python(
+            "import os, sys; os.execv(sys.executable, [sys.executable, '-c', 'print(6); raise SystemExit(6)'])"
+        ),
         "",
     ),
     "thread": (
         python("import threading; threading.Thread(target=lambda: print('late') or 1 / 0).start()"),
         "",
     ),
-    "at exit": (python("import atexit; atexit.register(print, 'at exit'); raise SystemExit(3)"), ""),
-    "child": (python("import subprocess; raise SystemExit(subprocess.call(['sh', '-c', 'exit 7']))"), ""),
+    "at exit": (
+        python("import atexit; atexit.register(print, 'at exit'); raise SystemExit(3)"),
+        "",
+    ),
+    "child": (
+        python("import subprocess; raise SystemExit(subprocess.call(['sh', '-c', 'exit 7']))"),
+        "",
+    ),
     "standard input": (("cat",), "< /etc/hostname"),
     "closed standard input": (python("import sys; print(sys.stdin is None)"), "<&-"),
-    "closed standard output": (python("import sys; print(sys.stdout is None, file=sys.stderr)"), ">&-"),
+    "closed standard output": (
+        python("import sys; print(sys.stdout is None, file=sys.stderr)"),
+        ">&-",
+    ),
     "closed standard error": (python("import sys; print(sys.stderr is None)"), "2>&-"),
-    "all closed": (python("open('result', 'w').write('done'); raise SystemExit(5)"), "<&- >&- 2>&-"),
+    "all closed": (
+        python("open('result', 'w').write('done'); raise SystemExit(5)"),
+        "<&- >&- 2>&-",
+    ),
     "full standard output": (python("print('lost'); raise SystemExit(5)"), "> /dev/full"),
     "full standard output, checked": (("sh", "-c", "echo lost || exit 6"), "> /dev/full"),
-    "full standard error": (python("import sys; print('lost', file=sys.stderr); sys.exit(5)"), "2> /dev/full"),
+    "full standard error": (
+        python("import sys; print('lost', file=sys.stderr); sys.exit(5)"),
+        "2> /dev/full",
+    ),
     "exception into a full standard error": (python("raise ValueError"), "2> /dev/full"),
     "both full": (python("print('lost'); raise SystemExit(5)"), "> /dev/full 2>&1"),
     "binary output": (("head", "-c", "300000", "/dev/zero"), ""),
@@ -268,7 +298,10 @@ os.rename("result.tmp", "result")
 
 def test_a_daemon_outlives_the_program(tmp_path: Path) -> None:
     """The program's own end counts, and the daemon goes on without ``run``."""
-    for name, prefix in (("alone", ()), ("watched", (*RUN, "--dir", str(tmp_path / "recording"), "--"))):
+    for name, prefix in (
+        ("alone", ()),
+        ("watched", (*RUN, "--dir", str(tmp_path / "recording"), "--")),
+    ):
         folder = tmp_path / name
         folder.mkdir()
         done = subprocess.run(

@@ -20,8 +20,15 @@ import pytest
 from stormlog.telemetry import load_telemetry_sessions
 from waiting import PATIENCE_S
 
-PROGRAM = "import sys, time; block = bytearray(40 << 20); time.sleep(1.0); print('rank', sys.argv[1])"
-RUN = (sys.executable, "-c", "import sys; from stormlog import entrypoint; sys.exit(entrypoint.main())", "run")
+PROGRAM = (
+    "import sys, time; block = bytearray(40 << 20); time.sleep(1.0); print('rank', sys.argv[1])"
+)
+RUN = (
+    sys.executable,
+    "-c",
+    "import sys; from stormlog import entrypoint; sys.exit(entrypoint.main())",
+    "run",
+)
 
 
 def can_name_hosts() -> bool:
@@ -84,7 +91,13 @@ def test_two_nodes_are_one_run(tmp_path: Path) -> None:
     sinks = sorted(directory.iterdir())
     sessions = [session for sink in sinks for session in load_telemetry_sessions(sink)]
     seen = sorted(
-        (one.summary.rank, one.summary.local_rank, one.summary.host, one.summary.world_size, one.summary.job_id)
+        (
+            one.summary.rank,
+            one.summary.local_rank,
+            one.summary.host,
+            one.summary.world_size,
+            one.summary.job_id,
+        )
         for one in sessions
     )
     assert seen == [(rank, rank % 2, f"node-{rank // 2}", 4, "4711") for rank in range(4)]

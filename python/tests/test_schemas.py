@@ -72,7 +72,11 @@ def test_converted_records(format: str, capsys: pytest.CaptureFixture[str]) -> N
 # both refuse it.
 CHANGES: list[dict[str, Any]] = [
     {},
-    *({key: value} for key in examples.RECORD for value in (None, True, -2, "", " ", "x", 1.5, [], 2**63)),
+    *(
+        {key: value}
+        for key in examples.RECORD
+        for value in (None, True, -2, "", " ", "x", 1.5, [], 2**63)
+    ),
     {"unknown": 1},
     {"job_id": "j", "rank": 3, "local_rank": 1, "world_size": 4},
     {"metadata": {"anything": [1, {"at": "all"}]}},
@@ -129,7 +133,9 @@ def test_show_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         validator("show").validate(printed(capsys, "show", "--json", str(run(name))))
     skipped = printed(capsys, "show", "--json", "--skip-damaged", str(run("broken_middle_line")))
     validator("show").validate(skipped)
-    paths = [str(run(name)) for name in ("broken_middle_line", "two_ranks", "segment_outside_sink/sink")]
+    paths = [
+        str(run(name)) for name in ("broken_middle_line", "two_ranks", "segment_outside_sink/sink")
+    ]
     answer = printed(capsys, "validate", "--json", *paths, "no/such/path")
     validator("validate").validate(answer)
     assert not answer["valid"]

@@ -59,7 +59,9 @@ class Growing:
 
     def __init__(self, folder: Path, start_ns: int) -> None:
         # A sink that is open has this process as its recorder, so that it counts as running.
-        self._sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=folder, flush_every_events=1))
+        self._sink = AppendOnlyTelemetrySink(
+            TelemetrySinkConfig(root_dir=folder, flush_every_events=1)
+        )
         self._start_ns = start_ns
         self._name = folder.name
         self._level = 2 * GIB
@@ -81,7 +83,9 @@ class Growing:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     start = time.time_ns() - 3_600_000_000_000
-    for place, (name, per_step) in enumerate([("clean", 0), ("leaking", 24 * MIB), (HOSTILE.replace("/", ""), 0)]):
+    for place, (name, per_step) in enumerate(
+        [("clean", 0), ("leaking", 24 * MIB), (HOSTILE.replace("/", ""), 0)]
+    ):
         run = Growing(folder / name, start + place * 60_000_000_000)
         run.add(150, per_step)
         run.close()
@@ -90,7 +94,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[dict[str, str]]:
-    command = [sys.executable, "-m", "stormlog", "serve", str(folder), "--listen", "127.0.0.1:0", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "stormlog",
+        "serve",
+        str(folder),
+        "--listen",
+        "127.0.0.1:0",
+        "--json",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -120,7 +133,11 @@ def open_page(browser: Browser, server: dict[str, str]) -> Iterator[Any]:
     yield page
     for tab in tabs:
         # Nothing was asked of any other machine, and nothing was refused by the policy.
-        hosts = {urlsplit(url).netloc for url in tab.requests() if not url.startswith(("data:", "about:"))}
+        hosts = {
+            urlsplit(url).netloc
+            for url in tab.requests()
+            if not url.startswith(("data:", "about:"))
+        }
         assert hosts <= {server["address"]}, hosts
         assert not tab.complaints()
         tab.close()
@@ -128,38 +145,56 @@ def open_page(browser: Browser, server: dict[str, str]) -> Iterator[Any]:
 
 def go_to_run(open_page: Any, name: str) -> Tab:
     tab: Tab = open_page("/")
-    tab.wait_for(f"[...document.querySelectorAll('.runs a')].some((a) => a.textContent === {name!r})")
-    href = tab.value(f"[...document.querySelectorAll('.runs a')].find((a) => a.textContent === {name!r}).getAttribute('href')")
+    tab.wait_for(
+        f"[...document.querySelectorAll('.runs a')].some((a) => a.textContent === {name!r})"
+    )
+    href = tab.value(
+        f"[...document.querySelectorAll('.runs a')].find((a) => a.textContent === {name!r}).getAttribute('href')"
+    )
     run: Tab = open_page(href)
     run.wait_for("document.querySelector('#app').dataset.ready === '1'")
     return run
 
 
 def row(tab: Tab, name: str) -> str:
-    text: str = tab.value(f"([...document.querySelectorAll('.runs tbody tr')].find((r) => r.querySelector('a').textContent === {name!r}) || {{innerText: ''}}).innerText")
+    text: str = tab.value(
+        f"([...document.querySelectorAll('.runs tbody tr')].find((r) => r.querySelector('a').textContent === {name!r}) || {{innerText: ''}}).innerText"
+    )
     return text
 
 
 def test_the_list_shows_verdicts_filters_and_searches(open_page: Any) -> None:
     tab = open_page("/")
     # Verdicts are read in the background and appear without a reload.
-    tab.wait_for("[...document.querySelectorAll('.runs tbody tr')].filter((r) => r.querySelector('.spark')).length === 3")
+    tab.wait_for(
+        "[...document.querySelectorAll('.runs tbody tr')].filter((r) => r.querySelector('.spark')).length === 3"
+    )
     assert "GiB of 16.0 GiB" in row(tab, "clean")
-    assert "steps" in row(tab, "leaking") or "grow" in row(tab, "leaking").lower(), row(tab, "leaking")
+    assert "steps" in row(tab, "leaking") or "grow" in row(tab, "leaking").lower(), row(
+        tab, "leaking"
+    )
     # A hostile name is text.
     assert tab.value("document.querySelectorAll('.runs img').length") == 0
     assert HOSTILE.replace("/", "") in tab.value("document.querySelector('.runs').innerText")
     tab.screenshot(SCREENSHOTS / "list.png")
-    tab.value("(() => { const q = document.querySelector('input[name=q]'); q.value = 'leak'; q.dispatchEvent(new Event('input', {bubbles: true})); })()")
+    tab.value(
+        "(() => { const q = document.querySelector('input[name=q]'); q.value = 'leak'; q.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
     tab.wait_for("document.querySelectorAll('.runs tbody tr').length === 1")
     assert tab.value("location.search") == "?q=leak"
-    tab.value("(() => { const q = document.querySelector('input[name=q]'); q.value = ''; const s = document.querySelector('select[name=sort]'); s.value = 'verdict'; s.dispatchEvent(new Event('input', {bubbles: true})); })()")
-    tab.wait_for("document.querySelectorAll('.runs tbody tr').length === 3 && document.querySelector('.runs tbody a').textContent === 'leaking'")
+    tab.value(
+        "(() => { const q = document.querySelector('input[name=q]'); q.value = ''; const s = document.querySelector('select[name=sort]'); s.value = 'verdict'; s.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+    tab.wait_for(
+        "document.querySelectorAll('.runs tbody tr').length === 3 && document.querySelector('.runs tbody a').textContent === 'leaking'"
+    )
 
 
 def test_a_run_has_its_findings_steps_and_a_zoom_in_its_link(open_page: Any) -> None:
     tab = go_to_run(open_page, "leaking")
-    assert tab.value("document.querySelector('#findings .finding h3').innerText").startswith(("critical", "warning"))
+    assert tab.value("document.querySelector('#findings .finding h3').innerText").startswith(
+        ("critical", "warning")
+    )
     assert tab.value("document.querySelectorAll('#steps svg').length") == 2
     tab.screenshot(SCREENSHOTS / "run.png")
     tab.value("document.querySelector('#zoom-in').click()")
@@ -173,7 +208,9 @@ def test_a_run_has_its_findings_steps_and_a_zoom_in_its_link(open_page: Any) -> 
     assert abs(float(shown["to"]) - float(view["to"])) < 1e6
 
 
-def test_a_run_that_grows_moves_its_curve_and_raises_its_finding(open_page: Any, folder: Path) -> None:
+def test_a_run_that_grows_moves_its_curve_and_raises_its_finding(
+    open_page: Any, folder: Path
+) -> None:
     run = Growing(folder / "growing", time.time_ns() - 60_000_000_000)
     run.add(60, 0)
     tab = go_to_run(open_page, "growing")
@@ -212,7 +249,9 @@ def test_two_runs_are_compared(open_page: Any) -> None:
         both.screenshot(SCREENSHOTS / f"compare-{align}.png")
 
 
-def test_issues_are_decided_with_the_token_only(browser: Browser, open_page: Any, server: dict[str, str]) -> None:
+def test_issues_are_decided_with_the_token_only(
+    browser: Browser, open_page: Any, server: dict[str, str]
+) -> None:
     tab = open_page("/issues")
     tab.wait_for("document.querySelectorAll('.finding').length > 0")
     assert tab.value("document.querySelectorAll('.finding form').length") == 0
@@ -222,7 +261,7 @@ def test_issues_are_decided_with_the_token_only(browser: Browser, open_page: Any
     tab.wait_for("document.querySelectorAll('.finding form').length > 0")
     tab.screenshot(SCREENSHOTS / "issues.png")
     issue = tab.value("document.querySelector('.finding').dataset.issue")
-    chosen = f'document.querySelector(\'[data-issue="{issue}"]\')'
+    chosen = f"document.querySelector('[data-issue=\"{issue}\"]')"
     tab.value(f"{chosen}.querySelector('input[name=reason]').value = {HOSTILE!r}")
     tab.value(f"{chosen}.querySelector('button[value=resolved]').click()")
     tab.wait_for(f"{chosen} && {chosen}.innerText.includes('resolved')")
@@ -231,7 +270,9 @@ def test_issues_are_decided_with_the_token_only(browser: Browser, open_page: Any
     tab.wait_for(f"Boolean({chosen} && {chosen}.querySelector('button[value=ignored]'))")
     # Without the token the same change is refused.
     request = urllib.request.Request(
-        f"http://{server['address']}/issues/decide", data=b"folder=0&state=resolved&id=x", method="POST"
+        f"http://{server['address']}/issues/decide",
+        data=b"folder=0&state=resolved&id=x",
+        method="POST",
     )
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=60)
@@ -241,8 +282,16 @@ def test_issues_are_decided_with_the_token_only(browser: Browser, open_page: Any
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_and_both_themes(open_page: Any, scheme: str) -> None:
     tab = open_page("/")
-    tab.command("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
-    tab.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    tab.command(
+        "Emulation.setDeviceMetricsOverride",
+        width=390,
+        height=844,
+        deviceScaleFactor=1,
+        mobile=True,
+    )
+    tab.command(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
+    )
     tab.wait_for("document.querySelectorAll('.runs tbody tr').length >= 3")
     wide = tab.value("document.documentElement.scrollWidth")
     tab.screenshot(SCREENSHOTS / f"phone-{scheme}.png")

@@ -153,9 +153,7 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.parametrize("program", IDLE_CHILDREN.values(), ids=IDLE_CHILDREN)
-def test_a_child_does_not_keep_the_directory_of_a_dead_parent(
-    program: str, tmp_path: Path
-) -> None:
+def test_a_child_does_not_keep_the_directory_of_a_dead_parent(program: str, tmp_path: Path) -> None:
     path = tmp_path / "sink"
     for _ in range(3):
         with left_running(program, path):
@@ -333,7 +331,7 @@ def test_lines_are_those_of_json(tmp_path: Path) -> None:
             return "not a number"
 
     records: list[dict[Any, Any]] = [
-        {"b": (1, 2.5, [None, True]), "a": {"z": "é\u2028\x7f\"\\", "y": -0.0}},
+        {"b": (1, 2.5, [None, True]), "a": {"z": 'é\u2028\x7f"\\', "y": -0.0}},
         {"n": 2**70, "m": Number(5), "k": {2: 1, 10: 2}, "f": {1.5: "x", True: "y"}},
         {"\ud800": "\udfff", "a": 1e16},
         {"same": 1, "keys": 2},

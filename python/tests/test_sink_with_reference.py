@@ -111,4 +111,6 @@ if __name__ == "__main__":
     for life, theirs, ours in differences(
         reference.interpreter(), int(sys.argv[1]), int(sys.argv[2])
     ):
-        print(json.dumps(life), "\n  reference", json.dumps(theirs), "\n  ours     ", json.dumps(ours))
+        print(
+            json.dumps(life), "\n  reference", json.dumps(theirs), "\n  ours     ", json.dumps(ours)
+        )

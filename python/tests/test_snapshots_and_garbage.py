@@ -20,8 +20,17 @@ def snapshot(_pool: None) -> dict[str, Any]:
         {"address": at, "size": 512, "state": "active_allocated", "frames": []}
         for at in range(BLOCKS)
     ]
-    return {"segments": [{"device": 0, "blocks": blocks, "total_size": 0, "allocated_size": 0,
-                          "segment_pool_id": (0, 0)}]}
+    return {
+        "segments": [
+            {
+                "device": 0,
+                "blocks": blocks,
+                "total_size": 0,
+                "allocated_size": 0,
+                "segment_pool_id": (0, 0),
+            }
+        ]
+    }
 
 
 @pytest.fixture

@@ -154,7 +154,9 @@ def test_diagnose_and_plots(tensorflow: ModuleType, tmp_path: Path) -> None:
     plots.save_plots(profiler.get_results(), str(tmp_path / "plots"))
     assert len(list((tmp_path / "plots").iterdir())) == 3
     plots.export_data(profiler.get_results(), str(tmp_path / "out.json"), format="json")
-    assert [row["name"] for row in json.loads((tmp_path / "out.json").read_text())["snapshots"]] == [
+    assert [
+        row["name"] for row in json.loads((tmp_path / "out.json").read_text())["snapshots"]
+    ] == [
         "step_start",
         "step_end",
     ]

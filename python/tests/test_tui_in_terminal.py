@@ -56,7 +56,9 @@ def phase(rank: int, action: str, step: int, ranks: int) -> dict[str, Any]:
         "thread_name": "MainThread",
         "sequence": 1 if action == "enter" else 2,
     }
-    return record(rank, step, world_size=ranks, event_type=f"phase_{action}", metadata={"phase_scope": scope})
+    return record(
+        rank, step, world_size=ranks, event_type=f"phase_{action}", metadata={"phase_scope": scope}
+    )
 
 
 def write_sink(folder: Path, ranks: int = 4, steps: int = 300, leak: bool = True) -> Path:
@@ -68,7 +70,11 @@ def write_sink(folder: Path, ranks: int = 4, steps: int = 300, leak: bool = True
         events = []
         for step in range(steps):
             event = record(rank, step, world_size=ranks)
-            for key in ("allocator_allocated_bytes", "allocator_reserved_bytes", "device_used_bytes"):
+            for key in (
+                "allocator_allocated_bytes",
+                "allocator_reserved_bytes",
+                "device_used_bytes",
+            ):
                 event[key] += (step % 4) * (GIB // 8)
                 if rank == 1 and leak:
                     event[key] += max(0, step - 150) * (GIB // 16)
@@ -193,13 +199,18 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("2", "s")
     shown.wait_for("Watching sink sink", "rank 1 device 1")
     with (tmp_path / "sink" / "segment-000004.jsonl").open("a") as segment:
-        event = record(3, 400, world_size=4, event_type="warning", context="High fragmentation: 55.0%")
+        event = record(
+            3, 400, world_size=4, event_type="warning", context="High fragmentation: 55.0%"
+        )
         segment.write(json.dumps(event) + "\n")
     shown.wait_for("High fragmentation: 55.0%")
     shown.keys("e")
     shown.wait_for("wrote ./exports/tracker_events_")
     (exported,) = tmp_path.glob("exports/*.json")
-    assert any(event["context"] == "High fragmentation: 55.0%" for event in json.loads(exported.read_text()))
+    assert any(
+        event["context"] == "High fragmentation: 55.0%"
+        for event in json.loads(exported.read_text())
+    )
 
     # Another size, help, and out; the terminal is as before.
     shown.resize(80, 24)
@@ -273,9 +284,20 @@ def test_another_process_is_followed(tmp_path: Path, terminal: Any) -> None:
 
     def track(rank: int) -> None:
         options = ["--sink", str(tmp_path / "run"), "--interval", "0.05", "--pid", str(os.getpid())]
-        place = ["--rank", str(rank), "--local-rank", str(rank), "--world-size", "2", "--job-id", "live"]
+        place = [
+            "--rank",
+            str(rank),
+            "--local-rank",
+            str(rank),
+            "--world-size",
+            "2",
+            "--job-id",
+            "live",
+        ]
         command = [sys.executable, "-m", "stormlog", "track", *options, *place]
-        writers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        writers.append(
+            subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
 
     try:
         track(0)
@@ -324,7 +346,9 @@ def peak(screen: str) -> str:
 def test_a_leak_is_found_while_the_run_goes_on(tmp_path: Path, terminal: Any) -> None:
     (tmp_path / "leak.py").write_text(LEAK)
     command = [sys.executable, "-m", "stormlog", "run", "-q", "--", sys.executable, "leak.py"]
-    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         wait_until(lambda: list(tmp_path.glob("stormlog-runs/*/**/segment-*")))
         shown = terminal(tmp_path, 110, 32)
@@ -349,12 +373,18 @@ def test_a_leak_is_printed_while_it_is_watched(tmp_path: Path) -> None:
     (tmp_path / "leak.py").write_text(LEAK)
     program = [sys.executable, "-m", "stormlog"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    run = subprocess.Popen([*program, "run", "-q", "--dir", "run", "--", sys.executable, "leak.py"], cwd=tmp_path, **quiet)
+    run = subprocess.Popen(
+        [*program, "run", "-q", "--dir", "run", "--", sys.executable, "leak.py"],
+        cwd=tmp_path,
+        **quiet,
+    )
     watch = None
     try:
         wait_until(lambda: list(tmp_path.glob("run/**/segment-*")))
         question = ["query", "watch", "run", "--json"]
-        watch = subprocess.Popen([*program, *question], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        watch = subprocess.Popen(
+            [*program, *question], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        )
         assert watch.stdout is not None
         lines = map(json.loads, watch.stdout)
         seen = next(line for line in lines if line["kind"] == "host_leak")
@@ -450,9 +480,7 @@ def test_run_app_shows_the_interface(tmp_path: Path, terminal: Any) -> None:
 
 def test_run_app_runs_a_command(tmp_path: Path) -> None:
     code = "from stormlog.tui import run_app; run_app(['query', 'sessions', '.', '--json'])"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
-    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert (ran.returncode, json.loads(ran.stdout)) == (0, [])
 
 

@@ -59,7 +59,9 @@ class Profiler:
     """A profiler, as far as plots look at it."""
 
     def __init__(self) -> None:
-        self.snapshots = [Snapshot(1000.0 + i, i * GIB, i * GIB + 7, operation=f"op{i}") for i in range(9)]
+        self.snapshots = [
+            Snapshot(1000.0 + i, i * GIB, i * GIB + 7, operation=f"op{i}") for i in range(9)
+        ]
         self.results = [
             Result(f"f{i % 3}", 0.1 * i, self.snapshots[i], self.snapshots[i + 1], i * GIB, 5)
             for i in range(8)
@@ -196,7 +198,11 @@ def test_kinds_and_formats(tmp_path: Path, kind: str, suffix: str) -> None:
 
 def test_functions(tmp_path: Path) -> None:
     visualizer = MemoryVisualizer(Profiler())
-    expected = {"memory_allocated": "3.00 GiB", "execution_time": "300.0 ms", "peak_memory": "8.00 GiB"}
+    expected = {
+        "memory_allocated": "3.00 GiB",
+        "execution_time": "300.0 ms",
+        "peak_memory": "8.00 GiB",
+    }
     for metric, text in expected.items():
         figure = visualizer.plot_function_comparison(metric=metric, interactive=False)
         svg = figure.to_svg()
@@ -211,12 +217,28 @@ def test_nothing_to_plot() -> None:
     cases = [
         (visualizer.plot_memory_timeline, {}, "No data available for plotting"),
         (visualizer.plot_function_comparison, {}, "No results available for comparison"),
-        (visualizer.plot_function_comparison, {"results": [], "metric": "x"}, "No results available for comparison"),
-        (visualizer.plot_function_comparison, {"results": Profiler().results, "metric": "x"}, "Unknown metric: x"),
+        (
+            visualizer.plot_function_comparison,
+            {"results": [], "metric": "x"},
+            "No results available for comparison",
+        ),
+        (
+            visualizer.plot_function_comparison,
+            {"results": Profiler().results, "metric": "x"},
+            "Unknown metric: x",
+        ),
         (visualizer.plot_memory_heatmap, {}, "No results available for heatmap"),
         (visualizer.export_data, {}, "No data available for CSV export"),
-        (visualizer.export_data, {"results": Profiler().results, "format": "x"}, "Unsupported format: x"),
-        (visualizer.plot_cross_rank_timeline, {"events": []}, "No telemetry events available for cross-rank plotting"),
+        (
+            visualizer.export_data,
+            {"results": Profiler().results, "format": "x"},
+            "Unsupported format: x",
+        ),
+        (
+            visualizer.plot_cross_rank_timeline,
+            {"events": []},
+            "No telemetry events available for cross-rank plotting",
+        ),
         (
             visualizer.plot_cross_rank_timeline,
             {"events": [record(0, 0, event_type="start")]},
@@ -297,7 +319,20 @@ def test_the_program_plots(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 
     source, target = tmp_path / "events.json", tmp_path / "out.svg"
     source.write_text(json.dumps(events()))
-    arguments = ["plot", str(source), "-o", str(target), "--kind", "ranks", "--rank", "0,2", "--from", "5", "--to", "20s"]
+    arguments = [
+        "plot",
+        str(source),
+        "-o",
+        str(target),
+        "--kind",
+        "ranks",
+        "--rank",
+        "0,2",
+        "--from",
+        "5",
+        "--to",
+        "20s",
+    ]
     assert main(arguments) == 0
     assert capfd.readouterr().out == f"{target}\n"
     svg = target.read_text()

@@ -44,7 +44,9 @@ class Rhythm:
         """The median number of steps between two rises; None after too few rises, or when the
         numbers differ too much."""
         rises = list(self._rises)
-        distances = sorted(later - earlier for earlier, later in zip(rises, rises[1:], strict=False))
+        distances = sorted(
+            later - earlier for earlier, later in zip(rises, rises[1:], strict=False)
+        )
         if len(distances) < _ENOUGH - 1:
             return None
         usual = distances[len(distances) // 2]

@@ -88,9 +88,7 @@ def summary(
     risk. ``options`` are further arguments of ``diagnose``."""
     with temporary_folder() as folder:
         output = str(folder / "now")
-        _, _, found, is_risk = diagnose(
-            framework, make, environment, output, 0, 0.1, "", **options
-        )
+        _, _, found, is_risk = diagnose(framework, make, environment, output, 0, 0.1, "", **options)
     return found, is_risk
 
 

@@ -175,9 +175,7 @@ def locate(
     wanted = _Wanted(addresses)
     walk = wanted.walk(deadline, rest)
     walk.run(libraries=True, sweep=False, done=wanted.is_complete)
-    return Located(
-        wanted.holders(walk), walk.with_graph, walk.cut_short, time.monotonic() - began
-    )
+    return Located(wanted.holders(walk), walk.with_graph, walk.cut_short, time.monotonic() - began)
 
 
 def locate_in_graphs(
@@ -288,9 +286,7 @@ def group(holders: Iterable[Holder]) -> list[Group]:
         one[0] += 1
         one[1] += holder.bytes
         owners.setdefault(key, set()).add(owner)
-    groups = [
-        Group(*key, count, size, len(owners[key])) for key, (count, size) in sums.items()
-    ]
+    groups = [Group(*key, count, size, len(owners[key])) for key, (count, size) in sums.items()]
     return sorted(groups, key=lambda one: -one.bytes)
 
 

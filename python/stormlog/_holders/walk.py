@@ -458,9 +458,7 @@ class Walk:
             return True
         return self._counts_host and kind in _TEXTS and len(thing) >= _LARGE_ATOM
 
-    def _function(
-        self, thing: Any, step: Step, inside: Collection | None, weight: float
-    ) -> None:
+    def _function(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
         code = thing.__code__
         # The names come from the code, because functools.wraps and programs may rename a function.
         for name, cell in zip(code.co_freevars, thing.__closure__ or (), strict=False):
@@ -651,7 +649,9 @@ class Walk:
             self._found(base, step, inside, weight, hint)
             return
         address = read["ctypes"].__get__(owner).data
-        self._store(address, read["nbytes"].__get__(owner), "cpu", hint or OTHER, step, inside, weight)
+        self._store(
+            address, read["nbytes"].__get__(owner), "cpu", hint or OTHER, step, inside, weight
+        )
         if read["dtype"].__get__(owner).hasobject and id(owner) not in self._seen:
             self._seen.add(id(owner))
             for place, value in enumerate(read["flat"].__get__(owner)):
@@ -659,9 +659,7 @@ class Walk:
                     break
                 self._found(value, (step, paths.INDEX, place, owner.size), inside, weight, hint)
 
-    def _count_atom(
-        self, thing: Any, step: Step, inside: Collection | None, weight: float
-    ) -> None:
+    def _count_atom(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
         kind = type(thing)
         if kind is int:
             if -6 < thing < 257:

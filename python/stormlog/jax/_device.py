@@ -79,7 +79,11 @@ class Counters:
             value = stats.get(key)
             return None if value is None else int(value)
 
-        in_use, limit, pool = int(stats["bytes_in_use"]), number("bytes_limit"), number("pool_bytes")
+        in_use, limit, pool = (
+            int(stats["bytes_in_use"]),
+            number("bytes_limit"),
+            number("pool_bytes"),
+        )
         # A pool that is as large as the limit was taken at the start. Its size is a setting and
         # does not show what the program needs.
         grows = pool is not None and (limit is None or pool < limit)

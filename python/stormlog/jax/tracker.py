@@ -177,7 +177,9 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
             device_memory_profile_path=self._profile_path,
             device_memory_available=is_device and known,
             memory_source=self.collector.source if known or not is_device else "unavailable",
-            device_memory_unavailable_reason=None if is_device and known else last_error or NO_STATS,
+            device_memory_unavailable_reason=None
+            if is_device and known
+            else last_error or NO_STATS,
             process_memory_bytes=resident_bytes(),
             **self._history(len(usage)),
         )

@@ -22,7 +22,10 @@ class MemoryVisualizer(FrameworkVisualizer):
         if on_device:
             return [
                 Moment(
-                    one.timestamp, one.device_memory_bytes, one.device_memory_reserved_bytes, one.name
+                    one.timestamp,
+                    one.device_memory_bytes,
+                    one.device_memory_reserved_bytes,
+                    one.name,
                 )
                 for one in on_device
             ]

@@ -67,7 +67,9 @@ def record(rnd: random.Random) -> dict[Any, Any]:
             made["schema_version"] = 2
             del made["session_id"]
     elif kind < 0.95:
-        made = {key: LEGACY[key] for key in rnd.sample(list(LEGACY), 6)} | {"timestamp": rnd.random()}
+        made = {key: LEGACY[key] for key in rnd.sample(list(LEGACY), 6)} | {
+            "timestamp": rnd.random()
+        }
     else:
         made = {text(rnd): plain(rnd) for _ in range(rnd.randint(0, 3))}
     if rnd.random() < 0.1 and made:

@@ -120,9 +120,7 @@ def main(bundle: str, output: str, sink: str) -> None:
         oom_dump_path=sink,
         attribution_bundle_dir=bundle,
     )
-    export_diagnose_bundle_to_wandb(
-        config, command_name="gpumemprof-diagnose", artifact_dir=bundle
-    )
+    export_diagnose_bundle_to_wandb(config, command_name="gpumemprof-diagnose", artifact_dir=bundle)
     json.dump(NOTES, sys.stdout)
 
 

@@ -49,7 +49,9 @@ def counters(rnd: random.Random) -> dict[str, Any]:
         elif rnd.random() < 0.6:
             event[key] = rnd.choice([None, "", "5", "x", True, 2.9, -2.9, [], {}, b"7", [1]])
     if rnd.random() < 0.7:
-        event["collector"] = rnd.choice(["c", "x.Fallback", "impartial", "legacy.unknown", "", None])
+        event["collector"] = rnd.choice(
+            ["c", "x.Fallback", "impartial", "legacy.unknown", "", None]
+        )
     event["event_type"] = rnd.choice(["sample", "stop", "Stop", None])
     return event
 

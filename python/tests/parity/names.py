@@ -114,7 +114,9 @@ def main() -> None:
     recorded: dict[str, Any] = {}
     for module in modules_of("stormlog"):
         recorded[module] = names_of(module)
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(facts)}" for name, facts in recorded.items())
+    lines = ",\n".join(
+        f" {json.dumps(name)}: {json.dumps(facts)}" for name, facts in recorded.items()
+    )
     sys.stdout.write(f"{{\n{lines}\n}}\n")
 
 

@@ -25,17 +25,42 @@ SESSIONS = ["s1", "s2", "s3", "S 4", "é5"]
 JOBS = [None, None, "J", "K"]
 STATUSES = ["completed", "interrupted", "incomplete", "running"]
 TYPES = ["sample"] * 6 + [
-    "start", "stop", "warning", "critical", "error", "collector_degraded",
-    "collector_recovered", "phase_enter", "phase_exit", "checkpoint", " error",
+    "start",
+    "stop",
+    "warning",
+    "critical",
+    "error",
+    "collector_degraded",
+    "collector_recovered",
+    "phase_enter",
+    "phase_exit",
+    "checkpoint",
+    " error",
 ]
 CONTEXTS = [
-    None, "", "High fragmentation: 40%", "OOM in room 5", "Step 17 took 9.5s",
-    "x" * 130 + ": y", "cuda:0 0xdead", "  ",
+    None,
+    "",
+    "High fragmentation: 40%",
+    "OOM in room 5",
+    "Step 17 took 9.5s",
+    "x" * 130 + ": y",
+    "cuda:0 0xdead",
+    "  ",
 ]
 TIMES = [
-    "2025-11-01T12:26:40Z", "2025-11-01T12:26:45.5+00:00", "2025-11-01 12:26:43", "2025-11-01",
-    "nope", None, "", "20251101T122640", "2025-W44-6", "2025-11-01T12:26:40,25Z", "2025-11-01T12",
-    "2025-11-01T12:26:40+0200", "2025-11-01T12:26:40.1234567Z",
+    "2025-11-01T12:26:40Z",
+    "2025-11-01T12:26:45.5+00:00",
+    "2025-11-01 12:26:43",
+    "2025-11-01",
+    "nope",
+    None,
+    "",
+    "20251101T122640",
+    "2025-W44-6",
+    "2025-11-01T12:26:40,25Z",
+    "2025-11-01T12",
+    "2025-11-01T12:26:40+0200",
+    "2025-11-01T12:26:40.1234567Z",
 ]
 METADATA: dict[str, tuple[float, list[Any]]] = {
     "backend": (0.6, ["cuda", "CUDA", "rocm", None, "", 5, ["a"]]),
@@ -64,23 +89,41 @@ def event(rnd: random.Random, session: str, step: int) -> dict[str, Any]:
     if kind.startswith("phase"):
         name = rnd.choice(["train", "step", "load"])
         metadata["phase_scope"] = {
-            "action": kind[6:], "name": name, "path": ["root", name][rnd.randrange(2):],
-            "depth": 1, "scope_id": f"{session}:{rnd.randrange(3)}", "parent_scope_id": None,
-            "thread_id": rnd.choice([1, 2]), "thread_name": "T", "sequence": step,
+            "action": kind[6:],
+            "name": name,
+            "path": ["root", name][rnd.randrange(2) :],
+            "depth": 1,
+            "scope_id": f"{session}:{rnd.randrange(3)}",
+            "parent_scope_id": None,
+            "thread_id": rnd.choice([1, 2]),
+            "thread_name": "T",
+            "sequence": step,
         }
     rank, reserved = rnd.randrange(3), rnd.randrange(50, 100)
     return {
-        "schema_version": 3, "session_id": session,
-        "timestamp_ns": T0 + rnd.choice([10 * step, 10 * step, 10 * rnd.randrange(20), 7 * step]) * SECOND // 10,
-        "event_type": kind, "collector": rnd.choice(["stormlog.cuda_tracker", "legacy.unknown"]),
-        "sampling_interval_ms": 100, "pid": rnd.choice([1, -1]), "host": "node-a",
-        "job_id": rnd.choice(JOBS), "rank": rank, "local_rank": rank,
-        "world_size": rnd.choice([3, 4, 8]), "device_id": rnd.choice([0, 1, -1]),
+        "schema_version": 3,
+        "session_id": session,
+        "timestamp_ns": T0
+        + rnd.choice([10 * step, 10 * step, 10 * rnd.randrange(20), 7 * step]) * SECOND // 10,
+        "event_type": kind,
+        "collector": rnd.choice(["stormlog.cuda_tracker", "legacy.unknown"]),
+        "sampling_interval_ms": 100,
+        "pid": rnd.choice([1, -1]),
+        "host": "node-a",
+        "job_id": rnd.choice(JOBS),
+        "rank": rank,
+        "local_rank": rank,
+        "world_size": rnd.choice([3, 4, 8]),
+        "device_id": rnd.choice([0, 1, -1]),
         "allocator_allocated_bytes": rnd.randrange(reserved + 1),
-        "allocator_reserved_bytes": reserved, "allocator_active_bytes": None,
-        "allocator_inactive_bytes": None, "allocator_change_bytes": 0,
-        "device_used_bytes": rnd.randrange(60, 200), "device_free_bytes": None,
-        "device_total_bytes": rnd.choice([None, 200, 1000]), "context": rnd.choice(CONTEXTS),
+        "allocator_reserved_bytes": reserved,
+        "allocator_active_bytes": None,
+        "allocator_inactive_bytes": None,
+        "allocator_change_bytes": 0,
+        "device_used_bytes": rnd.randrange(60, 200),
+        "device_free_bytes": None,
+        "device_total_bytes": rnd.choice([None, 200, 1000]),
+        "context": rnd.choice(CONTEXTS),
         "metadata": metadata,
     }
 
@@ -88,10 +131,16 @@ def event(rnd: random.Random, session: str, step: int) -> dict[str, Any]:
 def session(rnd: random.Random, name: str) -> dict[str, Any]:
     start = T0 + rnd.randrange(5) * SECOND
     return {
-        "session_id": name, "status": rnd.choice(STATUSES), "started_at_ns": start,
-        "ended_at_ns": rnd.choice([None, start + rnd.randrange(20) * SECOND]), "host": "node-a",
-        "pid": 4242, "job_id": rnd.choice([*JOBS, ""]), "rank": rnd.randrange(3),
-        "local_rank": rnd.randrange(3), "world_size": rnd.choice([1, 3, 4]),
+        "session_id": name,
+        "status": rnd.choice(STATUSES),
+        "started_at_ns": start,
+        "ended_at_ns": rnd.choice([None, start + rnd.randrange(20) * SECOND]),
+        "host": "node-a",
+        "pid": 4242,
+        "job_id": rnd.choice([*JOBS, ""]),
+        "rank": rnd.randrange(3),
+        "local_rank": rnd.randrange(3),
+        "world_size": rnd.choice([1, 3, 4]),
         "source": "stormlog.tracker",
     }
 
@@ -111,16 +160,24 @@ def sink(rnd: random.Random, folder: Path) -> None:
         text = "".join(f"{line}\n" for line in lines)
         name = f"segment-{number:06d}.jsonl"
         write(folder / name, text)
-        segments.append({
-            "filename": name, "event_count": len(lines), "size_bytes": len(text), "closed": True,
-            "session_id": owner if rnd.random() < 0.9 else rnd.choice([None, "zz"]),
-        })
-    write(folder / "manifest.json", {
-        "schema_version": 1 if rnd.random() < 0.08 else 2,
-        "format": "stormlog.append_only_telemetry_sink",
-        "sessions": [session(rnd, name) for name in names if rnd.random() < 0.85],
-        "segments": segments,
-    })
+        segments.append(
+            {
+                "filename": name,
+                "event_count": len(lines),
+                "size_bytes": len(text),
+                "closed": True,
+                "session_id": owner if rnd.random() < 0.9 else rnd.choice([None, "zz"]),
+            }
+        )
+    write(
+        folder / "manifest.json",
+        {
+            "schema_version": 1 if rnd.random() < 0.08 else 2,
+            "format": "stormlog.append_only_telemetry_sink",
+            "sessions": [session(rnd, name) for name in names if rnd.random() < 0.85],
+            "segments": segments,
+        },
+    )
     if rnd.random() < 0.5:
         roll_up(folder, rnd.choice([2, 5, 60]) * SECOND)
 
@@ -139,15 +196,21 @@ def roll_up(folder: Path, window_ns: int) -> None:
 
 
 def oom_bundle(rnd: random.Random, folder: Path) -> None:
-    write(folder / "manifest.json", {
-        "schema_version": 2, "bundle_name": folder.name, "created_at_utc": rnd.choice(TIMES),
-        "reason": rnd.choice(["message_pattern:out of memory", "torch.X 5", "", None, 5]),
-        "backend": rnd.choice(["cuda", "Cuda 1", "", None, 7]),
-        "event_count": rnd.choice([1, "5", 2.7, True, None, "x"]),
-        "session_id": rnd.choice([*SESSIONS, None, "", 5]),
-        "session_status": rnd.choice([*STATUSES, None, "", "odd"]),
-        "session": rnd.choice([None, session(rnd, "s1")]), "files": [],
-    })
+    write(
+        folder / "manifest.json",
+        {
+            "schema_version": 2,
+            "bundle_name": folder.name,
+            "created_at_utc": rnd.choice(TIMES),
+            "reason": rnd.choice(["message_pattern:out of memory", "torch.X 5", "", None, 5]),
+            "backend": rnd.choice(["cuda", "Cuda 1", "", None, 7]),
+            "event_count": rnd.choice([1, "5", 2.7, True, None, "x"]),
+            "session_id": rnd.choice([*SESSIONS, None, "", 5]),
+            "session_status": rnd.choice([*STATUSES, None, "", "odd"]),
+            "session": rnd.choice([None, session(rnd, "s1")]),
+            "files": [],
+        },
+    )
     details = [{"exception_type": "E", "exception_module": "m"}, {"exception_type": 5}, [], "{"]
     if rnd.random() < 0.7:
         write(folder / "metadata.json", rnd.choice(details))
@@ -157,23 +220,38 @@ def oom_bundle(rnd: random.Random, folder: Path) -> None:
 
 def diagnose_bundle(rnd: random.Random, folder: Path) -> None:
     manifest = {
-        "command_line": "x", "files": [], "risk_detected": True,
+        "command_line": "x",
+        "files": [],
+        "risk_detected": True,
         "session_id": rnd.choice([*SESSIONS, None, "", 5]),
-        **some(rnd, {
-            "session_status": [*STATUSES, None, "", "odd", " Completed "],
-            "session": [session(rnd, "s2"), {"session_id": "s1"}, None, []],
-        }, 0.7),
+        **some(
+            rnd,
+            {
+                "session_status": [*STATUSES, None, "", "odd", " Completed "],
+                "session": [session(rnd, "s2"), {"session_id": "s1"}, None, []],
+            },
+            0.7,
+        ),
     }
     write(folder / "manifest.json", manifest)
 
 
 def sidecar(rnd: random.Random, folder: Path) -> None:
     choices: dict[str, list[Any]] = {
-        "url": ["u", "v"], "path": ["p", "a/../b", "/abs"], "session_id": [*SESSIONS],
-        "job_id": ["J", "K"], "rank": [0, 1, "2"], "start_ns": [T0, T0 + 5 * SECOND],
-        "end_ns": [T0 + SECOND, T0 + 6 * SECOND], "created_at_utc": TIMES,
-        "run_id": ["r1", "r2", "rX"], "storage": ["copy", "x"], "source_namespace": ["n"],
-        "source_ref": ["f", "g"], "attachment_id": ["i"], "metadata": [{"a": 1}, 5],
+        "url": ["u", "v"],
+        "path": ["p", "a/../b", "/abs"],
+        "session_id": [*SESSIONS],
+        "job_id": ["J", "K"],
+        "rank": [0, 1, "2"],
+        "start_ns": [T0, T0 + 5 * SECOND],
+        "end_ns": [T0 + SECOND, T0 + 6 * SECOND],
+        "created_at_utc": TIMES,
+        "run_id": ["r1", "r2", "rX"],
+        "storage": ["copy", "x"],
+        "source_namespace": ["n"],
+        "source_ref": ["f", "g"],
+        "attachment_id": ["i"],
+        "metadata": [{"a": 1}, 5],
     }
     entries = [
         {"title": f"t{rnd.randrange(3)}", "kind": rnd.choice("kl"), **some(rnd, choices, 0.35)}
@@ -185,25 +263,50 @@ def sidecar(rnd: random.Random, folder: Path) -> None:
 
 def envelope(rnd: random.Random, folder: Path) -> None:
     document: dict[str, Any] = {
-        "schema_version": 1, "format": "stormlog.run_envelope", "metadata": {},
+        "schema_version": 1,
+        "format": "stormlog.run_envelope",
+        "metadata": {},
         "run_id": rnd.choice(["r1", "r2", "job:J", "session:s1", "implicit:job:J"]),
-        **some(rnd, {
-            "title": ["t"], "job_id": ["J", "K"], "started_at_ns": [T0, 0],
-            "ended_at_ns": [T0 + 10 * SECOND], "source_namespace": ["n"], "source_ref": ["f"],
-            "tags": [["a"]],
-        }, 0.4),
+        **some(
+            rnd,
+            {
+                "title": ["t"],
+                "job_id": ["J", "K"],
+                "started_at_ns": [T0, 0],
+                "ended_at_ns": [T0 + 10 * SECOND],
+                "source_namespace": ["n"],
+                "source_ref": ["f"],
+                "tags": [["a"]],
+            },
+            0.4,
+        ),
     }
     if rnd.random() < 0.6:
         listed = [rnd.choice(SESSIONS) for _ in range(rnd.randrange(3))]
         document["sessions"] = [{"session_id": name, "metadata": {}} for name in listed]
     if rnd.random() < 0.5:
-        document["attachments"] = [{
-            "title": "et", "kind": "k", "storage": "copy", "metadata": {}, "url": "u",
-            **some(rnd, {
-                "session_id": [*SESSIONS], "job_id": ["J"], "rank": [1], "run_id": ["r2", "zz"],
-                "path": ["pp"], "start_ns": [T0], "source_namespace": ["m"],
-            }, 0.4),
-        }]
+        document["attachments"] = [
+            {
+                "title": "et",
+                "kind": "k",
+                "storage": "copy",
+                "metadata": {},
+                "url": "u",
+                **some(
+                    rnd,
+                    {
+                        "session_id": [*SESSIONS],
+                        "job_id": ["J"],
+                        "rank": [1],
+                        "run_id": ["r2", "zz"],
+                        "path": ["pp"],
+                        "start_ns": [T0],
+                        "source_namespace": ["m"],
+                    },
+                    0.4,
+                ),
+            }
+        ]
     write(folder / "stormlog_run.json", document)
 
 
@@ -224,14 +327,19 @@ def flat(rnd: random.Random, folder: Path) -> None:
             writer.writerow(["" if cell is None else cell for cell in cells])
         write(folder / "track.csv", table.getvalue())
     else:
-        write(folder / "old_track.json", [
-            {
-                "timestamp": 1_762_000_000.5 + step, "memory_allocated": 5 * step,
-                "memory_reserved": 9 * step, "device": rnd.choice(["cuda:0", "cpu"]),
-                "context": rnd.choice(CONTEXTS),
-            }
-            for step in range(3)
-        ])
+        write(
+            folder / "old_track.json",
+            [
+                {
+                    "timestamp": 1_762_000_000.5 + step,
+                    "memory_allocated": 5 * step,
+                    "memory_reserved": 9 * step,
+                    "device": rnd.choice(["cuda:0", "cpu"]),
+                    "context": rnd.choice(CONTEXTS),
+                }
+                for step in range(3)
+            ],
+        )
 
 
 def make(folder: Path, seed: int, count: int) -> None:
@@ -271,9 +379,14 @@ def rows(question: Callable[[], Iterable[Any]]) -> Any:
 
 
 METRICS = [
-    "session_count_by_status", "peak_allocator_allocated_bytes", "peak_allocator_reserved_bytes",
-    "peak_device_used_bytes", "alert_count", "collector_degradation_transitions",
-    "interrupted_sessions_with_oom_bundles", "hidden_memory_gap_growth",
+    "session_count_by_status",
+    "peak_allocator_allocated_bytes",
+    "peak_allocator_reserved_bytes",
+    "peak_device_used_bytes",
+    "alert_count",
+    "collector_degradation_transitions",
+    "interrupted_sessions_with_oom_bundles",
+    "hidden_memory_gap_growth",
 ]
 
 
@@ -284,10 +397,13 @@ def answers(root: Path) -> dict[str, Any]:
     rnd = random.Random(root.name)
     store = query.open([root])
     found: dict[str, Any] = {
-        "sessions": rows(store.list_sessions), "runs": rows(store.list_runs),
+        "sessions": rows(store.list_sessions),
+        "runs": rows(store.list_runs),
         "run attachments": rows(store.list_run_attachments),
-        "attachments": rows(store.list_attachments), "ooms": rows(store.list_oom_bundles),
-        "events": rows(store.query_events), "issues": rows(store.list_issues),
+        "attachments": rows(store.list_attachments),
+        "ooms": rows(store.list_oom_bundles),
+        "events": rows(store.query_events),
+        "issues": rows(store.list_issues),
         "catalog": plain(store.catalog.as_dict()),
     }
     for metric in METRICS:
@@ -304,13 +420,23 @@ def answers(root: Path) -> dict[str, Any]:
         result = store.correlate(query.CorrelationFilter(**wanted))
         found[f"correlate {wanted}"] = plain(result.as_dict())
     for _ in range(4):
-        wanted = some(rnd, {
-            "session_id": ["s1", "s2"], "event_type": ["sample", "error"], "rank": [0, 1],
-            "collector": ["legacy.unknown"], "status": ["completed", "running"],
-            "time_start_ns": [T0 + 3 * SECOND], "time_end_ns": [T0 + 9 * SECOND],
-            "has_alert": [True, False], "collector_health_status": ["healthy", "degraded", ""],
-            "backend": ["cuda", "CUDA", ""], "limit": [0, 3, 50],
-        }, 0.25)
+        wanted = some(
+            rnd,
+            {
+                "session_id": ["s1", "s2"],
+                "event_type": ["sample", "error"],
+                "rank": [0, 1],
+                "collector": ["legacy.unknown"],
+                "status": ["completed", "running"],
+                "time_start_ns": [T0 + 3 * SECOND],
+                "time_end_ns": [T0 + 9 * SECOND],
+                "has_alert": [True, False],
+                "collector_health_status": ["healthy", "degraded", ""],
+                "backend": ["cuda", "CUDA", ""],
+                "limit": [0, 3, 50],
+            },
+            0.25,
+        )
         fresh = query.open([root])
         found[f"events {wanted}"] = rows(lambda: fresh.query_events(query.EventFilter(**wanted)))
     return found

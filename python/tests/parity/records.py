@@ -27,7 +27,26 @@ LAUNCHED = [
     "OMPI_COMM_WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_ID",
     "TORCHELASTIC_RUN_ID",
 ]  # fmt: skip
-VARIABLES = ["0", "1", "2", "4", "8", "x", "", " ", " 3 ", "1_0", "+2", "\x1c3", "\u20035", "\u0663", "-1", "-0", "0x1", "1.0"]
+VARIABLES = [
+    "0",
+    "1",
+    "2",
+    "4",
+    "8",
+    "x",
+    "",
+    " ",
+    " 3 ",
+    "1_0",
+    "+2",
+    "\x1c3",
+    "\u20035",
+    "\u0663",
+    "-1",
+    "-0",
+    "0x1",
+    "1.0",
+]
 IDENTITY = ["job_id", "rank", "local_rank", "world_size"]
 
 
@@ -103,8 +122,5 @@ def resolved(rnd: random.Random) -> tuple[str, Any]:
         if rnd.random() < 0.1:
             options["metadata"] = rnd.choice([None, {}, proxy({"rank": 1, "world_size": 2})])
     if rnd.random() < 0.6:
-        options["env"] = {
-            key: rnd.choice(VARIABLES)
-            for key in rnd.sample(LAUNCHED, 5)
-        }
+        options["env"] = {key: rnd.choice(VARIABLES) for key in rnd.sample(LAUNCHED, 5)}
     return "identity", (options,)

@@ -19,7 +19,7 @@ KIT = Path(__file__).resolve().parents[3] / "tests" / "conformance"
 START = 1_650_000_000_000_000_000
 SESSIONS = ("one", "two", "x")
 STATUSES = ("completed", "interrupted", "incomplete", "running", " Completed ", "odd", "")
-VALUES: tuple[Any, ...] = (None, 1, -5, 1.5, 1e-7, True, "é\u2028\"\\", "", [1, {"b": 1, "a": []}])
+VALUES: tuple[Any, ...] = (None, 1, -5, 1.5, 1e-7, True, 'é\u2028"\\', "", [1, {"b": 1, "a": []}])
 
 
 def case(rnd: random.Random) -> dict[str, Any]:
@@ -141,8 +141,10 @@ def _files(rnd: random.Random) -> dict[str, str]:
     listed = []
     for index in range(1, rnd.randint(1, 4)):
         name = f"segment-{index:06}.jsonl"
-        lines = [json.dumps(_record(rnd, n, True), sort_keys=True) for n in range(rnd.randint(0, 3))]
-        text = "".join(line + "\n" for line in lines) + rnd.choice(("", "", "", "{\"torn", "\n"))
+        lines = [
+            json.dumps(_record(rnd, n, True), sort_keys=True) for n in range(rnd.randint(0, 3))
+        ]
+        text = "".join(line + "\n" for line in lines) + rnd.choice(("", "", "", '{"torn', "\n"))
         if rnd.random() < 0.9:
             files[name] = text
         if rnd.random() < 0.8:

@@ -66,7 +66,14 @@ def _nested_stats(index: int) -> dict[str, Any]:
         return {"all": {"current": current, "peak": peak, "allocated": 0, "freed": 0}}
 
     in_use = len(BLOCKS)
-    made = {"all": {"current": in_use, "peak": in_use, "allocated": COUNTS["made"], "freed": COUNTS["freed"]}}
+    made = {
+        "all": {
+            "current": in_use,
+            "peak": in_use,
+            "allocated": COUNTS["made"],
+            "freed": COUNTS["freed"],
+        }
+    }
     stats = {
         "allocation": made,
         "active": made,
