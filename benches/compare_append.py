@@ -23,11 +23,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "tests"))
+from parity import reference
+
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "target" / "release" / "examples" / "append_events"
-
-sys.path.insert(0, str(ROOT / "python" / "tests"))
-from parity import reference
 
 RECORD = """
 def record(number):

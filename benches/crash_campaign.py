@@ -278,10 +278,10 @@ class Server:
 
 
 def _serve(link: socket.socket) -> None:
-    import stormlog.cpu_profiler  # noqa: F401
-    import stormlog.diagnose  # noqa: F401
-    import stormlog.entrypoint  # noqa: F401
-    import stormlog.query  # noqa: F401
+    import stormlog.cpu_profiler
+    import stormlog.diagnose
+    import stormlog.entrypoint
+    import stormlog.query
     import stormlog.telemetry_sink  # noqa: F401
 
     # Processes that a killed victim leaves become children of this process, which can list them.
@@ -632,7 +632,7 @@ def check_sink(folder: Path, sessions: dict[str, dict[str, Any]]) -> None:
         wanted = {"completed"} if is_completed else {"interrupted", "completed"}
         if status not in wanted or (status == "completed" and "-" not in name):
             raise Failure(f"session {name} of a killed process is {status}")
-    for name, facts in expected.items():
+    for name in expected:
         if now.get(name) is None:
             raise Failure(f"no query finds session {name}")
 

@@ -29,6 +29,8 @@ from stormlog.telemetry_sink import TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "tests"))
+import itertools
+
 from terminal import Terminal
 
 MIB = 1 << 20
@@ -341,7 +343,7 @@ def sampling_cost(folder: Path) -> list[str]:
         cpu = time.process_time() - start[0]
         samples = len(tracker.get_events("sample")) - start[1]
     times = [event.timestamp for event in tracker.get_events("sample")]
-    gaps = sorted((after - before) * 1000 for before, after in zip(times, times[1:]))
+    gaps = sorted((after - before) * 1000 for before, after in itertools.pairwise(times))
     return [
         "## One sample",
         "",

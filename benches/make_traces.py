@@ -57,10 +57,14 @@ class Plan:
         peak = rng.uniform(0.82, 0.87) if "high_util" in decoys else rng.uniform(0.35, 0.75)
         if "eval_above" in decoys or "few_phase_evals" in decoys or "legit_peak" in decoys:
             peak = min(peak, 0.65)
-        if (
-            scenario != "clean"
-            and scenario != "imbal"
-            or scenario in ("leak", "drift", "oom", "step", "frag", "first_cause", "spike")
+        if (scenario != "clean" and scenario != "imbal") or scenario in (
+            "leak",
+            "drift",
+            "oom",
+            "step",
+            "frag",
+            "first_cause",
+            "spike",
         ):
             peak = rng.uniform(0.3, 0.6)
         self.floor = peak * self.total * rng.uniform(0.15, 0.85)
@@ -350,7 +354,6 @@ def make(trace_id, scenario, seed, out, wide=False):
     anomalies = {r: [] for r in ranks}
     frag, factor = {}, {r: 1 + float(np.clip(rng.normal(0, 0.012), -0.025, 0.025)) for r in ranks}
     findings, optional = [], []
-    growth_end = None
     horizon = round(lognormal(rng, 0.3, 3) * L / 3600, 5)
     shape = str(rng.choice(["even", "stairs", "pauses", "accelerating"]))
 
@@ -647,7 +650,7 @@ def make(trace_id, scenario, seed, out, wide=False):
 
 def is_sound(p, per_rank, anomalies, victim):
     """Whether the device holds everything, and every spike was sampled twice outside phases."""
-    for r, (ns, alloc, held, hidden, _, offset) in per_rank.items():
+    for _, _, held, hidden, _, _ in per_rank.values():
         if (held + hidden).max() >= 0.984 * p.total and "frag" in p.scenario:
             return False
         if (held + hidden).max() > p.total and p.scenario != "clean":

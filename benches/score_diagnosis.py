@@ -9,6 +9,7 @@ score's own table, then recall by kind and difficulty, how right confidences are
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import shlex
@@ -58,7 +59,7 @@ def calibration(
 ) -> list[tuple[str, int, float, float]]:
     """Per bin of confidence: how many findings, their mean confidence, and how many were right."""
     rows = []
-    for low, high in zip(BINS, BINS[1:]):
+    for low, high in itertools.pairwise(BINS):
         said, right = [], 0
         for name, found in predictions.items():
             info = traces[name]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import itertools
 import os
 import pty
 import select
@@ -76,7 +77,7 @@ def open_in_terminal(program: str, sink: Path, first: bytes, limit_s: float = 12
             # The title of the plot changes with the verdict.
             if seen is not None and b"in all), peak" in drawn:
                 later = [frame for frame in frames if frame - start > seen[1]]
-                waits = [b - a for a, b in zip(later, later[1:])]
+                waits = [b - a for a, b in itertools.pairwise(later)]
                 return Opening(*seen, cpu_s(pid), now - start, len(later), max(waits, default=0.0))
     finally:
         os.write(terminal, b"q")

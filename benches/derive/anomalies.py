@@ -13,8 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from derive.sets import BLOCK, Column, Event, RankColumns, Trace, Unsuitable
-from derive.sets import columns_of_ranks, highest_so_far, whole_blocks
+from derive.sets import (
+    BLOCK,
+    Column,
+    Event,
+    RankColumns,
+    Trace,
+    Unsuitable,
+    columns_of_ranks,
+    highest_so_far,
+    whole_blocks,
+)
 
 # The smallest and the largest size that is put in, as shares of the device's memory.
 GROWTH, STEP, SPIKE = (0.0055, 0.15), (0.016, 0.15), (0.024, 0.15)

@@ -12,8 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from derive.sets import BLOCK, Column, Event, RankColumns, Trace, Unsuitable
-from derive.sets import columns_of_ranks, highest_so_far, whole_blocks
+from derive.sets import (
+    BLOCK,
+    Column,
+    Event,
+    RankColumns,
+    Trace,
+    Unsuitable,
+    columns_of_ranks,
+    highest_so_far,
+    whole_blocks,
+)
 
 # The latest that a load may end, as a share of the run, to leave a warm-up after it.
 LATEST_LOAD = 0.18

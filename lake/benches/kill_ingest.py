@@ -21,6 +21,7 @@ LAKE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(LAKE / "tests"))
 
 from deltalake import DeltaTable  # noqa: E402
+
 from recordings import Sink  # noqa: E402
 
 

@@ -8,6 +8,7 @@ import duckdb
 import duckdb_extension_delta
 import polars
 import pytest
+
 from recordings import Sink
 
 

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAM
 from deltalake import DeltaTable
+
+from conftest import PROGRAM
 from recordings import Sink, event
 
 ROOT = Path(__file__).resolve().parent.parent.parent

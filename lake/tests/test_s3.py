@@ -10,8 +10,9 @@ import time
 
 import boto3
 import pytest
-from conftest import PROGRAM
 from deltalake import DeltaTable
+
+from conftest import PROGRAM
 from flaky_proxy import FlakyProxy
 from recordings import Sink
 

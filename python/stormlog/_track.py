@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from ._torch import loaded_torch
 from .device_collectors import (
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .cpu_profiler import CPUMemoryTracker
     from .tracker import MemoryTracker
 
-    Tracker = Union[MemoryTracker, CPUMemoryTracker]
+    Tracker = MemoryTracker | CPUMemoryTracker
 
 
 def track(

@@ -18,8 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _core, _fork
-from . import _steps
+from . import _core, _fork, _steps
 from ._phase_writer import PhaseHandle
 from ._repeating import Repeating
 from ._signals import left_to_the_program

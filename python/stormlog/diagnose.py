@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._compat.legacy_names import legacy_names
 from ._frameworks import diagnose as shared
 from ._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
-from ._compat.legacy_names import legacy_names
 from ._system import system_info
 from ._torch import loaded_torch
 from .cpu_profiler import CPUMemoryTracker

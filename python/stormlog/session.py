@@ -135,7 +135,7 @@ def update_session_summary(
     summary: SessionSummary,
     *,
     status: str | None = None,
-    ended_at_ns: int | None | object = _UNCHANGED,
+    ended_at_ns: int | object | None = _UNCHANGED,
     source: str | None = None,
 ) -> SessionSummary:
     """A copy of the summary with the given values changed."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
-from ._events import TelemetryEvents
 from ._compat.legacy_names import legacy_names
+from ._events import TelemetryEvents
 from .damage import Damage, damage_of_fields, warn_of_damage
 from .errors import InvalidValueError
 from .session import SessionSummary

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._events import TelemetryEvents
 from ._compat.legacy_names import legacy_names
+from ._events import TelemetryEvents
 from .session import SessionSummary, now_ns
 from .telemetry import LoadedTelemetrySession, telemetry_event_to_dict
 from .telemetry_sink import MANIFEST_FILENAME, TelemetrySinkManifest

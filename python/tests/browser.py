@@ -51,7 +51,7 @@ class Browser:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             close_fds=False,
-            preexec_fn=hand_over,
+            preexec_fn=hand_over,  # noqa: PLW1509 (no threads)
         )
         os.close(to_browser)
         os.close(from_browser)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from json_schema import problems
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,7 +161,7 @@ BAD_INPUT: dict[str, list[dict[str, Any]]] = {
         )
         for n in range(200)
         for rank in range(3)
-    ],  # fmt: skip
+    ],
 }
 
 

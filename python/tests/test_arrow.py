@@ -7,8 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
+
+import examples
 from fixtures import run
 from stormlog.telemetry import load_telemetry_events, telemetry_event_to_dict
 

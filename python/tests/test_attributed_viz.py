@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Browser
 
+from browser import CHROMIUM, Browser
 from stormlog.attributed_viz import (
     ATTRIBUTED_HTML_FILENAME,
     render_attributed_html,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stormlog import compare as stormlog_compare
+
 from json_schema import problems
+from stormlog import compare as stormlog_compare
 from test_analyze import BAD_INPUT, RUNS, SECOND, lines, record, stormlog
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"

@@ -69,9 +69,11 @@ def test_statistics_events_and_timeline(wait_until) -> None:
 
 
 def test_exports_load_again(tmp_path: Path, wait_until) -> None:
-    with CPUMemoryTracker(sampling_interval=0.01) as tracker:
-        with tracker.phase("load", metadata={"files": 3}):
-            wait_until(lambda: tracker.get_events("sample"))
+    with (
+        CPUMemoryTracker(sampling_interval=0.01) as tracker,
+        tracker.phase("load", metadata={"files": 3}),
+    ):
+        wait_until(lambda: tracker.get_events("sample"))
     tracker.export_events(str(tmp_path / "events.csv"))
     tracker.export_events(str(tmp_path / "events.json"), format="json")
     with (tmp_path / "events.csv").open(newline="") as file:

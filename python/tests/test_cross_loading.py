@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from fixtures import run
 from stormlog import _core
 from stormlog.telemetry import load_telemetry_sessions, telemetry_event_to_dict

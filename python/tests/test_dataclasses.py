@@ -9,8 +9,9 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-import examples
 import pytest
+
+import examples
 from stormlog import telemetry
 from stormlog.session import SessionSummary
 

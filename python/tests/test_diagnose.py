@@ -17,11 +17,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from json_schema import problems
-from test_capture_commands import program, run
 
+from json_schema import problems
 from stormlog import CPUMemoryTracker, diagnose, query
 from stormlog.telemetry import load_telemetry_events, load_telemetry_sessions
+from test_capture_commands import program, run
 from waiting import FOR_PROGRAMS, PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

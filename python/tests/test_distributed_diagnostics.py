@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+
 from examples import event_v4
 from fixtures import RUNS
 from stormlog.errors import StormlogError

@@ -10,8 +10,9 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
+
+import examples
 from fixtures import run
 from stormlog.telemetry import (
     TelemetryEvents,

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from waiting import PATIENCE_S
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.py"))

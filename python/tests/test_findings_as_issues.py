@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import stormlog.query
 from json_schema import problems
 from stormlog.query import IssueFilter

@@ -125,7 +125,7 @@ def test_analyze_says_what_a_file_shows(tmp_path: Path) -> None:
         assert (tmp_path / "memory_timeline.png").read_bytes().startswith(b"\x89PNG")
         answer = run("analyze", "--input", file, "--detect-leaks", "--json", name=name)
         document = json.loads(answer.stdout)
-        assert [leak["type"] for leak in document["leaks"]][0] == "monotonic_increase"
+        assert document["leaks"][0]["type"] == "monotonic_increase"
         assert document["samples"] == 40 and document["optimization"] is None
         assert document["average_memory_mb"] == common["average_memory"]  # all digits
 

@@ -178,9 +178,11 @@ def test_an_oom_leaves_a_bundle_without_any_code(torch: ModuleType, tmp_path: Pa
         events = json.loads((bundle / "events.json").read_text())
         assert events[-1]["metadata"]["oom_reason"] == "torch.cuda.OutOfMemoryError"
         # What the program adds about an error in `capture_oom` goes into the bundle of that error.
-        with pytest.raises(torch.OutOfMemoryError):
-            with tracker.capture_oom("step 7", metadata={"batch": 8, "api_key": "hunter2"}):
-                torch.run_out_of_memory()
+        with (
+            pytest.raises(torch.OutOfMemoryError),
+            tracker.capture_oom("step 7", metadata={"batch": 8, "api_key": "hunter2"}),
+        ):
+            torch.run_out_of_memory()
     bundles = sorted((tmp_path / "dumps").iterdir())
     assert len(bundles) == 2
     text = (bundles[1] / "metadata.json").read_text()

@@ -14,8 +14,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import FAKE_TORCH
 
+from conftest import FAKE_TORCH
 from stormlog import _system, utils
 from stormlog._installed import is_installed
 

@@ -428,7 +428,7 @@ def test_a_search_beside_the_program_reads_no_gradient_and_no_graph(
 
 
 def test_a_long_cache_is_extrapolated(program: types.ModuleType) -> None:
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def parse(number: int) -> bytes:
         return bytes(bytearray(1000 + number % 2))
 

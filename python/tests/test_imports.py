@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 import stormlog
 
 FRAMEWORKS = ("torch", "tensorflow", "jax", "numpy", "pandas", "scipy", "psutil")

@@ -16,7 +16,6 @@ from stormlog import _oom_hooks, classify_oom_exception
 from stormlog.errors import StormlogError
 from stormlog.telemetry import load_telemetry_sessions, validate_telemetry_record
 from stormlog.telemetry_sink import TelemetrySinkConfig
-
 from test_examples import DOCUMENTED_KEYS
 
 FAKE = Path(__file__).parent / "fake_jax"

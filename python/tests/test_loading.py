@@ -10,8 +10,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
+
+import examples
 from fixtures import RUNS, SESSION, run
 from stormlog import errors
 from stormlog.telemetry import (

@@ -64,7 +64,7 @@ def test_a_running_job_answers_a_request(tmp_path: Path) -> None:
     command = [*program("main"), "run", "--dir", out, "--", sys.executable, script, stop]
     job = subprocess.Popen([str(word) for word in command], env=ENVIRONMENT)
     try:
-        wait_until(lambda: (out / "manifest.json").exists())
+        wait_until((out / "manifest.json").exists)
         answered = run("evidence", "--json", "--timeout", "80", out)
         assert answered.returncode == 0, answered.stderr
         (device,) = json.loads(answered.stdout)["devices"]

@@ -98,10 +98,10 @@ def test_every_module_and_name_is_there(ours: dict[str, dict[str, Any]]) -> None
 
 def agrees(theirs: str, own: str, gained: str | None) -> bool:
     """Whether every call that fits their parameters also fits ours."""
-    if own == theirs or gained is not None and own == f"{theirs}, {gained}":
+    if own == theirs or (gained is not None and own == f"{theirs}, {gained}"):
         return True
     added = own.removeprefix(theirs).removeprefix(", ")
-    is_longer = own.startswith(theirs) and len(added) < len(own) or not theirs
+    is_longer = (own.startswith(theirs) and len(added) < len(own)) or not theirs
     return is_longer and all(word.startswith("kw ") and "=" in word for word in added.split(", "))
 
 

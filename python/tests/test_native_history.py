@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import FAKE_TORCH
 
+from conftest import FAKE_TORCH
 from stormlog import _core, _cuda_history, _tensor_index
 from stormlog import cuda_native_debug as native
 from stormlog.diagnose import run_diagnose

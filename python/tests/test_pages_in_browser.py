@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Browser, Tab
-from waiting import PATIENCE_S
 
+from browser import CHROMIUM, Browser, Tab
 from stormlog.visualizer import MemoryVisualizer
+from waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+
 from parity import compare
 
 CASES_PER_GROUP = 1500

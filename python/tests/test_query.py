@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 import stormlog.query
 import stormlog.telemetry
 from stormlog.errors import InvalidValueError, IssueSidecarError, StormlogError

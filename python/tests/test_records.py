@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import examples
 import pytest
+
+import examples
 from stormlog import errors, session, telemetry
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import stormlog
 from stormlog.errors import StormlogError
 from test_analyze import RUNS, SECOND, lines, record

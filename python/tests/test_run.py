@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from conftest import FAKE_TORCH
-from test_capture_commands import WORK, only_session, program, run
 from stormlog import _run
+from test_capture_commands import WORK, only_session, program, run
 from waiting import FOR_PROGRAMS, PATIENCE_S, recorded_since, wait_until
 
 MIB = 1 << 20
@@ -358,7 +358,7 @@ def test_the_device_is_recorded_beside_the_host(tmp_path: Path) -> None:
     (bundle,) = (out / "oom_dumps").iterdir()
     assert json.loads((bundle / "manifest.json").read_text())["event_count"] > 0
     # Host memory goes on, and stormlog 0.3.9 does not find it.
-    assert levels([event for event in only_session(out / "host").events])
+    assert levels(list(only_session(out / "host").events))
     assert not list(out.rglob("host/*.jsonl")) and not (out / "host" / "manifest.json").exists()
 
 
@@ -476,9 +476,7 @@ def test_a_background_job_gets_signals_that_it_handles(
 def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
     code = "import signal; print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)"
     command = [*program("main"), "run", "--dir", str(tmp_path / "out"), "--", sys.executable]
-    result = subprocess.run(
-        ["nohup", *command, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    result = subprocess.run(["nohup", *command, "-c", code], capture_output=True, text=True)
     assert result.stdout == "True\n"
 
 

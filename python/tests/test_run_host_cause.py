@@ -161,7 +161,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_holder_is_named(recordings: dict[str, Path], name: str) -> None:
     out = recordings[name]
-    source, holder, line = PROGRAMS[name]
+    _, holder, line = PROGRAMS[name]
     (leak,) = leaks(out)
     cause = leak["cause"]
     assert cause is not None, looks(out)

@@ -156,7 +156,7 @@ def test_every_signal_that_a_program_handles(tmp_path: Path) -> None:
                 cwd=folder / name,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                preexec_fn=as_on_a_terminal,
+                preexec_fn=as_on_a_terminal,  # noqa: PLW1509 (no threads)
             )
             wait_until((folder / name / "ready").exists)
             started.send_signal(number)

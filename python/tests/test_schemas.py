@@ -7,9 +7,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import examples
 import jsonschema
 import pytest
+
+import examples
 from fixtures import RUNS, run
 from json_schema import DOCUMENTS, validator
 from stormlog import _core

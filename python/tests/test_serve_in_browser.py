@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import CHROMIUM, Browser, Tab
 
+from browser import CHROMIUM, Browser, Tab
 from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")

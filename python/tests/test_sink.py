@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from examples import record, summary
 from stormlog.telemetry import load_telemetry_events, load_telemetry_sessions
 from stormlog.telemetry_rollups import build_telemetry_rollups, read_telemetry_rollups
@@ -440,10 +441,10 @@ def test_thinning_keeps_the_whole_run_within_a_budget(tmp_path: Path) -> None:
             record(timestamp_ns=number * 100_000_000, allocator_allocated_bytes=number * 7 % 1009)
         )
         if number % 20 == 0:
-            wait_until(lambda: sink.get_diagnostics()["final_retained_bytes"] <= usable)
+            wait_until(lambda: sink.get_diagnostics()["final_retained_bytes"] <= usable)  # noqa: F821
     sink.close()
     # A closed sink is still thinned until there is room for the next session.
-    wait_until(lambda: sink.get_diagnostics()["final_retained_bytes"] <= usable)
+    wait_until(lambda: sink.get_diagnostics()["final_retained_bytes"] <= usable)  # noqa: F821
     wait_until(lambda: "rewriting" not in (tmp_path / "manifest.json").read_text())
     del sink
     manifest = read_telemetry_sink_manifest(tmp_path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from parity import reference, sinks
 
 LIVES = 60

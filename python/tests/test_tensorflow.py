@@ -14,7 +14,6 @@ from stormlog import _core
 from stormlog.errors import StormlogError
 from stormlog.telemetry import load_telemetry_sessions, validate_telemetry_record
 from stormlog.telemetry_sink import TelemetrySinkConfig
-
 from test_examples import DOCUMENTED_KEYS
 
 FAKE = Path(__file__).parent / "fake_tensorflow"
@@ -96,8 +95,7 @@ def test_a_process_that_cannot_be_read_has_no_samples(
 
 
 def test_the_profiler(tensorflow: ModuleType) -> None:
-    from stormlog.tensorflow import TFMemoryProfiler
-    from stormlog.tensorflow import context_profiler
+    from stormlog.tensorflow import TFMemoryProfiler, context_profiler
 
     tensorflow.STATE["gpus"] = ["GPU:0"]
     profiler = TFMemoryProfiler(enable_tensor_tracking=True)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from terminal import TMUX, Terminal
 from test_pages_in_browser import GIB, record
 from waiting import PATIENCE_S, wait_until
@@ -340,7 +341,7 @@ for step in range(100_000):
 
 
 def peak(screen: str) -> str:
-    return screen.split("Host memory of rank 0 (of 1), peak ")[1].split(" of ")[0]
+    return screen.split("Host memory of rank 0 (of 1), peak ")[1].split(" of ", maxsplit=1)[0]
 
 
 def test_a_leak_is_found_while_the_run_goes_on(tmp_path: Path, terminal: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from fixtures import run
 from test_pages_in_browser import record
 

@@ -12,12 +12,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from test_pages_in_browser import GIB, START, events, record
 
 from stormlog.cpu_profiler import CPUMemoryProfiler
 from stormlog.errors import StormlogError
 from stormlog.profiler import GPUMemoryProfiler
 from stormlog.visualizer import Figure, MemoryVisualizer
+from test_pages_in_browser import GIB, START, events, record
 
 
 @dataclass

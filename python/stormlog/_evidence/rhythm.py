@@ -7,6 +7,7 @@ short window can be opened around the step at which the next rise is due.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 
 # How many rises are needed to see a rhythm, and how many of the latest rises are kept.
@@ -44,9 +45,7 @@ class Rhythm:
         """The median number of steps between two rises; None after too few rises, or when the
         numbers differ too much."""
         rises = list(self._rises)
-        distances = sorted(
-            later - earlier for earlier, later in zip(rises, rises[1:], strict=False)
-        )
+        distances = sorted(later - earlier for earlier, later in itertools.pairwise(rises))
         if len(distances) < _ENOUGH - 1:
             return None
         usual = distances[len(distances) // 2]

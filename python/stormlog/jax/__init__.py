@@ -21,11 +21,11 @@ __all__ = [
     "MemoryTracker",
     "MemoryWatchdog",
     "ProfiledFunction",
+    "__version__",
     "get_device_info",
     "get_system_info",
     "profile_context",
     "profile_function",
-    "__version__",
 ]
 
 _PLACES = {

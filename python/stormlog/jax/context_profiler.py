@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .._frameworks.profiler import name_of
 from .._compat.legacy_names import legacy_names
+from .._frameworks.profiler import name_of
 from .profiler import (
     OF_PROCESS,
     JAXMemoryProfiler,

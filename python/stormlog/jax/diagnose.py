@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._compat.legacy_names import legacy_names
 from .._frameworks import diagnose as shared
 from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from .._frameworks.sizes import resident_bytes
-from .._compat.legacy_names import legacy_names
 from .tracker import MemoryTracker
 from .utils import get_backend_info, get_device_info, get_system_info
 

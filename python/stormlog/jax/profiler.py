@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._compat.legacy_names import legacy_names
 from .._frameworks.profiler import GlobalProfiler, SnapshotProfiler, name_of
 from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
-from .._compat.legacy_names import legacy_names
 from ._device import NO_STATS, Counters, resolve, stats_of
 
 __all__ = [

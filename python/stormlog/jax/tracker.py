@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._compat.legacy_names import legacy_names
 from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
 from .._frameworks.tracker import DeviceTracker
 from .._frameworks.watchdog import Watchdog
-from .._compat.legacy_names import legacy_names
 from .._oom_bundles import BundlingTracker
 from .._tracking import given_identity
 from ..oom_flight_recorder import OOMFlightRecorderConfig

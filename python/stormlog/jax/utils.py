@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._compat.legacy_names import legacy_names
 from .._frameworks import machine
 from .._frameworks.machine import is_apple_silicon, machine_facts, memory_percent_used, version_pair
-from .._compat.legacy_names import legacy_names
 from .._installed import is_installed
 from ._device import NO_STATS, normalize, resolve, stats_of
 from .jax_env import require_jax

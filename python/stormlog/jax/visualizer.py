@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._compat.legacy_names import legacy_names
 from .._frameworks.sizes import MB
 from .._frameworks.visualizer import FrameworkVisualizer, Moment, sampled
-from .._compat.legacy_names import legacy_names
 
 __all__ = ["MemoryVisualizer"]
 

@@ -23,9 +23,9 @@ __all__ = [
     "TensorFlowMemoryTracker",
     "TensorFlowProfiler",
     "TensorFlowVisualizer",
+    "__version__",
     "get_gpu_info",
     "get_system_info",
-    "__version__",
 ]
 
 _PLACES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._frameworks.analyzer import FrameworkAnalyzer, FunctionSizes, functions_by_keys
 from .._compat.legacy_names import legacy_names
+from .._frameworks.analyzer import FrameworkAnalyzer, FunctionSizes, functions_by_keys
 from ..gap_analysis import GapFinding
 from ._advice import GAP_REMEDIATION
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .._frameworks.profiler import GlobalProfiler
 from .._compat.legacy_names import legacy_names
+from .._frameworks.profiler import GlobalProfiler
 from .profiler import ProfileResult, TFMemoryProfiler
 
 __all__ = [

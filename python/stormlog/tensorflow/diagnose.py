@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._compat.legacy_names import legacy_names
 from .._frameworks import diagnose as shared
 from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
-from .._compat.legacy_names import legacy_names
 from .tracker import MemoryTracker
 from .utils import get_backend_info, get_gpu_info, get_system_info
 

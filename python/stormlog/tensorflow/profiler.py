@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._compat.legacy_names import legacy_names
 from .._frameworks.profiler import SnapshotProfiler
 from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB, resident_mb
-from .._compat.legacy_names import legacy_names
 from ._device import default_device, device_bytes, is_cpu
 from .tf_env import require_tensorflow
 
@@ -175,7 +176,7 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
         """The results so far."""
         now = time.time()
         usage = [snapshot.gpu_memory_mb for snapshot in self.snapshots]
-        steps = list(zip(usage, usage[1:]))
+        steps = list(itertools.pairwise(usage))
         reserved = sum(snapshot.gpu_memory_reserved_mb for snapshot in self.snapshots)
         lifecycle = self.tensor_tracker.get_tensor_lifecycle() if self.tensor_tracker else []
         return ProfileResult(

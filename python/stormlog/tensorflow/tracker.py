@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .._compat.legacy_names import legacy_names
 from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB
 from .._frameworks.tracker import DeviceTracker, mean
 from .._frameworks.watchdog import Watchdog
-from .._compat.legacy_names import legacy_names
 from .._tracking import given_identity
 from ._device import TensorFlowCollector, default_device, device_bytes
 from .tf_env import require_tensorflow
@@ -152,7 +152,9 @@ class MemoryWatchdog(Watchdog):
         """Clean up now: clear Keras's session, then call the functions that
         ``add_cleanup_callback`` added."""
         self._run(
-            lambda: require_tensorflow().keras.backend.clear_session(), "TensorFlow's session"
+            # A missing TensorFlow is an error of the call.
+            lambda: require_tensorflow().keras.backend.clear_session(),  # noqa: PLW0108
+            "TensorFlow's session",
         )
 
 

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _core
+from .._compat.legacy_names import legacy_names
 from .._frameworks.machine import (
     format_memory,
     is_apple_silicon,
@@ -14,7 +15,6 @@ from .._frameworks.machine import (
     version_pair,
 )
 from .._frameworks.sizes import MB, resident_mb
-from .._compat.legacy_names import legacy_names
 from .._installed import is_installed
 from .analyzer import MemoryAnalyzer
 from .tf_env import require_tensorflow

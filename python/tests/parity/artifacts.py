@@ -19,7 +19,7 @@ from .values import plain, scalar, text
 # Messages of both packages contain this path, so both get the same one.
 ROOT = tempfile.mkdtemp(prefix="stormlog-parity-")
 atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
-SEPARATORS = str.maketrans({separator: "~" for separator in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"})
+SEPARATORS = str.maketrans(dict.fromkeys("\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", "~"))
 STATUSES = ["running", "completed", "interrupted", "incomplete", " Completed ", "lost", 5, None]
 
 
