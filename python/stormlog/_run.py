@@ -330,7 +330,7 @@ class _Recording:
     def _claim(self, name: str) -> bool:
         path, this = self._inbox / f"claim-{name}", str(os.getpid())
         try:
-            with open(path, "x") as file:
+            with open(path, "x", encoding="utf-8") as file:
                 file.write(this)
         except FileExistsError:
             # This process may have claimed the name itself, before it replaced its program by

@@ -52,6 +52,6 @@ def answer(directory: Path, request: str, state: dict[str, Any]) -> None:
     with suppress(OSError):
         part.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(part, flags, 0o600), "w") as file:
+        with open(os.open(part, flags, 0o600), "w", encoding="utf-8") as file:
             json.dump({"request": request, "evidence": state}, file)
         os.replace(part, path)

@@ -9,11 +9,15 @@ do no more. The command ``stormlog run`` makes events and a bundle from these li
 A thread looks once a second for a request of ``stormlog run`` to inspect this process. The command
 makes a request when the host memory of the process grows, to learn which of its containers grow.
 The inspector (``_host_evidence``) is imported only when a request arrives.
+
+Interpreters of every version run this module, also Python 2, so its syntax is that of both. Before
+``_FIRST_VERSION``, and in subinterpreters, it only runs the module that it hides.
 """
 
 import os
 import sys
 
+_FIRST_VERSION = (3, 7)
 _FRAMEWORKS = ("torch", "jax")
 _LONGEST_MESSAGE = 4000
 _MOST_FRAMES = 60
@@ -57,32 +61,45 @@ def _start_recorder():
 
 def _own_module(name):
     """A module of the package; None when it cannot be found."""
+    if not _is_importable():
+        return None
     name = "stormlog." + name
-    is_first = "stormlog" not in sys.modules
-    try:
-        __import__(name)
-    except ImportError:
-        if is_first:
-            _forget_folder()
-        # The package is not installed for this interpreter. The package of the interpreter that
-        # runs `stormlog run` may work.
-        package = os.environ.get("STORMLOG_RUN_PACKAGE")
-        if not package:
-            return None
-        sys.path.append(package)
-        try:
-            __import__(name)
-        finally:
-            sys.path.remove(package)
+    __import__(name)
     return sys.modules[name]
 
 
-def _forget_folder():
-    """Undo the import of a folder named ``stormlog`` that is not our package, for example a folder
-    with recordings. Python imports such a folder as an empty package and then does not look for our
-    package."""
-    if getattr(sys.modules.get("stormlog"), "__file__", None) is None:
-        sys.modules.pop("stormlog", None)
+def _is_importable():
+    """Whether ``import stormlog`` imports our package, and not a module or folder of the program with
+    this name, whose code must not run."""
+    module = sys.modules.get("stormlog")
+    if module is not None:
+        return _is_ours(getattr(module, "__file__", None))
+    from _frozen_importlib_external import PathFinder
+
+    spec = PathFinder.find_spec("stormlog", sys.path)
+    if spec is not None and spec.origin is not None:
+        return _is_ours(spec.origin)
+    # The package is not installed for this interpreter. The package of the interpreter that runs
+    # `stormlog run` may work. Python prefers it to a folder without `__init__.py`, such as one with
+    # recordings, wherever the two are on the path.
+    package = os.environ.get("STORMLOG_RUN_PACKAGE")
+    if not package or not _is_ours(os.path.join(package, "stormlog", "__init__.py")):
+        return False
+    sys.path.append(package)
+    try:
+        __import__("stormlog")
+    except ImportError:
+        # The package is for other versions of Python.
+        return False
+    finally:
+        sys.path.remove(package)
+    return True
+
+
+def _is_ours(file):
+    """Whether a file is the first module of the package to which this hook belongs."""
+    folder, name = os.path.split(file or "")
+    return name == "__init__.py" and os.path.isfile(os.path.join(folder, "_inject", "sitecustomize.py"))
 
 
 def _warn(text):
@@ -162,13 +179,26 @@ def _watch_exceptions(inbox):
     previous = sys.excepthook
 
     def on_exception(kind, error, trace):
-        try:
-            _report(inbox, kind, error, trace)
-        except BaseException:
-            pass
+        if _ends_the_process(error):
+            try:
+                _report(inbox, kind, error, trace)
+            except BaseException:
+                pass
         previous(kind, error, trace)
 
+    # Some modules of the standard library and of GUI toolkits behave differently when the two are not
+    # the same.
+    if sys.excepthook is sys.__excepthook__:
+        sys.__excepthook__ = on_exception
     sys.excepthook = on_exception
+
+
+def _ends_the_process(error):
+    """Whether the interpreter itself reports the error. A program may call the hook for an error after
+    which it goes on, and an interactive interpreter goes on after every error."""
+    if sys.flags.interactive or sys.flags.inspect or os.environ.get("PYTHONINSPECT"):
+        return False
+    return not hasattr(sys, "ps1") and getattr(sys, "last_value", None) is error
 
 
 def _mark_seen(inbox):
@@ -257,10 +287,13 @@ class _Listener:
             return
         if threads > 2:
             return
-        import gc
-
         self.stop()
         self._wait_for_end(_FORK_PATIENCE_S)
+        self._start_after_collection()
+
+    def _start_after_collection(self):
+        import gc
+
         self._starts_after_collection = True
         if self._after_collection not in gc.callbacks:
             gc.callbacks.append(self._after_collection)
@@ -273,12 +306,23 @@ class _Listener:
             self.start()
 
     def start_in_child(self):
-        """In a child process after a fork, start to listen for requests that are sent to the
-        child."""
+        """In a child process after a fork, start to listen for requests that are sent to the child.
+
+        A child may need a single thread, for example to enter a namespace. A worker of
+        ``multiprocessing`` gets its thread at once. Other children, such as the workers of a server,
+        get it after the next garbage collection, and a child that ``subprocess`` forks to run another
+        program gets none.
+        """
         _mark_seen(self._inbox)
         self._starts_after_collection = False
         self._inspection = None
-        self.start()
+        self._end = None
+        caller = sys._getframe(1)
+        module = caller.f_globals.get("__name__")
+        if module == "multiprocessing.popen_fork":
+            self.start()
+        elif module != "subprocess":
+            self._start_after_collection()
 
     def _listen(self, end, ended):
         import _thread
@@ -324,10 +368,11 @@ def _has_limit_on_address_space():
     """Whether the address space is limited. The C library reserves 64 MiB of it for every
     thread, which the program may need."""
     try:
-        with open("/proc/self/limits") as limits:
+        # As bytes: a file opened as text without an encoding can be a warning of the interpreter.
+        with open("/proc/self/limits", "rb") as limits:
             for line in limits:
-                if line.startswith("Max address space"):
-                    return line.split()[3] != "unlimited"
+                if line.startswith(b"Max address space"):
+                    return line.split()[3] != b"unlimited"
     except OSError:
         pass
     return False
@@ -349,7 +394,7 @@ def _listen(inbox):
 
 def _begin():
     inbox = os.environ.get("STORMLOG_RUN_INBOX")
-    if not inbox or os.environ.get("STORMLOG_DISABLE") == "1":
+    if not inbox or os.environ.get("STORMLOG_DISABLE") == "1" or not _is_main_interpreter():
         return
     _mark_seen(inbox)
     _watch_exceptions(inbox)
@@ -360,8 +405,35 @@ def _begin():
     sys.meta_path.insert(0, _OnImport())
 
 
+def _is_main_interpreter():
+    """Whether this is no subinterpreter. A subinterpreter that still exists at the end of the process
+    must not have a thread, or the interpreter aborts."""
+    import _signal
+
+    try:
+        # Only the main interpreter may set the descriptor for signals, and only in its main thread,
+        # in which this module runs there.
+        before = _signal.set_wakeup_fd(-1)
+    except ValueError:
+        return False
+    if before != -1:
+        _signal.set_wakeup_fd(before)
+    return True
+
+
 def _run_hidden_module():
     """Run the module ``sitecustomize`` of the environment, which this module has hidden."""
+    if sys.version_info < (3, 4):
+        import imp
+
+        try:
+            found = imp.find_module("sitecustomize", sys.path)
+        except ImportError:
+            return
+        # Python 2 clears the variables of a module that nothing refers to any more.
+        _ours = sys.modules.pop("sitecustomize")
+        imp.load_module("sitecustomize", *found)
+        return
     # These two modules contain the code of ``importlib`` and are already loaded. Importing
     # ``importlib`` itself would take 1 ms.
     from _frozen_importlib import module_from_spec
@@ -378,8 +450,9 @@ def _run_hidden_module():
 
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != _here]
-try:
-    _begin()
-except Exception as _error:
-    _warn("cannot record this process: %s" % (_error,))
+if sys.version_info >= _FIRST_VERSION:
+    try:
+        _begin()
+    except Exception as _error:
+        _warn("cannot record this process: %s" % (_error,))
 _run_hidden_module()
