@@ -1,11 +1,11 @@
-"""Records the programs of this folder with `stormlog run` and judges what `stormlog analyze` reports.
+"""Records programs with `stormlog run` and judges what `stormlog analyze` reports.
 
     python benches/programs/judge.py --out runs                     all programs that can run here
     python benches/programs/judge.py --needs python,numpy --jobs 2  those that need no framework
     python benches/programs/judge.py --only gan,ema --seconds 30
     python benches/programs/judge.py --judge-only runs              recordings made before
     python benches/programs/judge.py --same-results                 the programs' own results
-    python benches/programs/judge.py --programs benches/second_programs
+    python benches/programs/judge.py --programs benches/programs/untuned/second
 
 The report on a clean program is right when no finding is a warning or critical. The report on a
 fault is right when a finding of an expected kind is a warning or critical, none of an unexpected
@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+TUNED = Path(__file__).resolve().parent / "tuned"
 HELPERS = {"common", "tiny", "judge", "net", "parts"}
 NEEDS = (
     "python",
@@ -112,7 +112,7 @@ class Program:
     beside: list[str] = field(default_factory=list)  # these may be reported as well
     rank: int | None = None  # the rank that the finding must name, on a GPU
     severity: str = "warning"  # the least severity that counts as naming the fault
-    folder: Path = HERE
+    folder: Path = TUNED
 
     @property
     def source(self) -> Path:
@@ -182,7 +182,7 @@ class Judgement:
         return "ok" if not self.wrong else "; ".join(self.wrong)
 
 
-def load_programs(folder: Path = HERE) -> list[Program]:
+def load_programs(folder: Path = TUNED) -> list[Program]:
     """The table of a folder of programs, checked against the files."""
     entries = json.loads((folder / "programs.json").read_text())["programs"]
     programs = [Program(**entry, folder=folder) for entry in entries]
@@ -428,9 +428,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--programs",
         type=Path,
-        default=HERE,
+        default=TUNED,
         metavar="DIR",
-        help="folder of programs (default: this one)",
+        help="folder of programs (default: tuned, beside this script)",
     )
     parser.add_argument("--only", help="names of programs, separated by commas")
     parser.add_argument("--needs", help="only programs that need nothing else, e.g. python,numpy")

@@ -85,7 +85,7 @@ def test_the_spikes_and_nothing_else() -> None:
 def test_the_labelled_traces_keep_their_floor(tmp_path: Path) -> None:
     traces = ROOT / "fixtures" / "diagnosis"
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benches/score_diagnosis.py"), str(traces), "--predictions", str(tmp_path / "p.json")],
+        [sys.executable, str(ROOT / "benches/diagnosis/score_diagnosis.py"), str(traces), "--predictions", str(tmp_path / "p.json")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     numbers = dict(part.split("=") for part in done.stdout.splitlines()[-1].split())

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CAMPAIGN = Path(__file__).resolve().parents[2] / "benches" / "crash_campaign.py"
+CAMPAIGN = Path(__file__).resolve().parents[2] / "benches" / "robustness" / "crash_campaign.py"
 
 
 def test_nothing_acknowledged_is_lost_by_three_hundred_kills(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-BENCHES = Path(__file__).parents[2] / "benches"
+BENCHES = Path(__file__).parents[2] / "benches" / "diagnosis"
 sys.path.insert(0, str(BENCHES))
 
 from derive.anomalies import with_anomalies  # noqa: E402

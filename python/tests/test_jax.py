@@ -1,4 +1,4 @@
-"""JAX's trackers and profilers, over a stand-in for JAX; `benches/jax_proof.py` has the real one."""
+"""JAX's trackers and profilers, over a stand-in for JAX; `benches/proofs/jax_proof.py` has the real one."""
 
 from __future__ import annotations
 

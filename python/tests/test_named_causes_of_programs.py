@@ -1,8 +1,7 @@
 """Causes in recordings of real programs: the line that allocates and what holds the memory.
 
 The recordings are those of fixtures/causes. The programs of this repository are in
-benches/second_programs and benches/third_programs: ``c_`` is clean, ``f_`` has a fault, and a comment
-marks its line.
+benches/programs/untuned: ``c_`` is clean, ``f_`` has a fault, and a comment marks its line.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from stormlog import analyze
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "fixtures" / "causes"
-PROGRAMS = [ROOT / "benches" / folder for folder in ("second_programs", "third_programs")]
+PROGRAMS = [ROOT / "benches" / "programs" / "untuned" / name for name in ("second", "third")]
 
 # The kind, the file and line, and the holder that the finding names. None: not named.
 EXPECTED: dict[str, tuple[str, str | None, str | None]] = {

@@ -1,6 +1,6 @@
 """Real programs: recordings made on a GPU, and plain Python, NumPy and JAX programs run here.
 
-The programs are those of benches/programs, judged by the rules of its judge.py.
+The programs are those of benches/programs/tuned, judged by the rules of benches/programs/judge.py.
 """
 
 from __future__ import annotations

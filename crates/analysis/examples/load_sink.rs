@@ -1,4 +1,4 @@
-//! Loads an artifact and prints the time and memory it took, for `benches/compare_load.py`.
+//! Loads an artifact and prints the time and memory it took, for `benches/speed/compare_load.py`.
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Appends events to a sink as trackers do, for `benches/compare_append.py`. The program prints two
+//! Appends events to a sink as trackers do, for `benches/speed/compare_append.py`. The program prints two
 //! rates in events per second: of the appends alone, and including the time to open and close the
 //! sink.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
