@@ -21,6 +21,7 @@ mod load;
 pub mod loose;
 pub mod markers;
 mod notices;
+mod open_run;
 mod overview;
 pub mod pack;
 pub mod phases;
@@ -39,11 +40,12 @@ pub use columns::{EventRef, Events, EventsBuilder, Origin, RowId};
 pub use digest::record_id;
 pub use gather::{Gathered, gather};
 pub use load::{
-    Artifact, Damage, LiveLook, LiveRun, LiveSessions, LoadError, LoadOptions, Loaded,
-    LoadedSession, OnError, ParsedFiles, Removed, StreamedLines, TooLarge, absolute,
-    default_session, load_document, load_events, load_sessions, loaded_of_events,
-    name_without_rank, open_text, rank_in_name, read_whole, stream_events, stream_lines,
+    Artifact, Damage, LiveSessions, LoadError, LoadOptions, Loaded, LoadedSession, OnError,
+    ParsedFiles, Removed, StreamedLines, TooLarge, absolute, default_session, load_document,
+    load_events, load_sessions, loaded_of_events, name_without_rank, open_text, rank_in_name,
+    read_whole, stream_events, stream_lines,
 };
 pub use notices::{Noticed, notices};
+pub use open_run::{LiveLook, LiveRun};
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

@@ -38,7 +38,7 @@ pub use damage::Damage;
 use damage::MOST_LISTED;
 pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
-pub use live::{LiveLook, LiveRun, LiveSessions, TooLarge};
+pub use live::{LiveSessions, TooLarge};
 pub use parsed::ParsedFiles;
 pub use rank_name::{name_without_rank, rank_in_name};
 pub use removed::Removed;

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use stormlog_analysis::{LiveSessions, Loaded};
+use stormlog_analysis::{LiveSessions, Loaded, artifacts_at};
 
 use crate::runs::Entry;
 
@@ -27,7 +27,12 @@ impl LiveRuns {
         if !entry.is_running || entry.sessions.is_empty() {
             return None;
         }
-        let loaded = followed.read(&entry.paths).ok()?;
+        let artifacts = entry
+            .paths
+            .iter()
+            .filter_map(|path| artifacts_at(path).ok());
+        let artifacts: Vec<_> = artifacts.flatten().collect();
+        let loaded = followed.read(&artifacts).ok()?;
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         runs.retain(|(id, _)| *id != entry.id);
         runs.insert(0, (entry.id.clone(), followed));
