@@ -1,6 +1,7 @@
 //! Parts that all charts share: heading, axes, grid, legend, bands for phases.
 
-use crate::story::{Canvas, Story};
+use crate::canvas::Canvas;
+use crate::story::Story;
 use stormlog_format::human_duration;
 
 use crate::phase::Phase;

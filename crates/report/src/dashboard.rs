@@ -4,18 +4,20 @@ use stormlog_analysis::detect::Severity;
 use stormlog_format::human_duration;
 
 use crate::bytes::{grouped as thousands, human};
+use crate::canvas::Canvas;
 use crate::chart;
 use crate::error::DrawError;
 use crate::gap;
 use crate::heatmap;
 use crate::host_lane::HostLane;
 use crate::mark::{MarkGroup, grouped};
+use crate::measure::Measure;
 use crate::ranks;
 use crate::scale::Span;
 use crate::scene::{Area, Scene, TextStyle};
-use crate::story::{Canvas, Story};
+use crate::story::Story;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
-use crate::track::{DrawnTrack, Measure};
+use crate::track::{DrawnTrack, compared_measure};
 
 /// Height in pixels of one row of the verdict, and the largest number of rows of the verdict.
 const BANNER_ROW: f64 = 19.0;
@@ -65,7 +67,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         let area = chart::legend(&mut scene, area, &view.keys(theme));
         view.draw(&mut scene, area, &marks);
         let area = titled(&mut scene, lower_right, "by rank and time");
-        let measure = ranks::measure_of(&story.tracks);
+        let measure = compared_measure(&story.tracks);
         heatmap::panel(&mut scene, area, &story.tracks, measure, span);
     } else if let Some(track) = story.tracks.first() {
         let area = titled(&mut scene, upper, "timeline");

@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use rayon::prelude::*;
 
-use crate::track::UNKNOWN;
+use crate::measure::UNKNOWN;
 
 /// The number of entries in a block, few enough that a page can unpack a block between two frames.
 const BLOCK: usize = 16_384;

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use crate::bytes::human;
+use crate::canvas::Canvas;
 use crate::chart;
 use crate::label::clean;
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
-use crate::story::{Canvas, Story};
+use crate::story::Story;
 use crate::theme::{Theme, heat};
 use crate::timeline;
 

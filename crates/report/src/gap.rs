@@ -1,16 +1,18 @@
 //! Draws hidden memory alone: device memory in use outside the framework's allocator.
 
 use crate::bytes::human;
+use crate::canvas::Canvas;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
 use crate::lines;
 use crate::mark::Mark;
 use crate::marks_lane::Lane;
+use crate::measure::Measure;
 use crate::scale::{Span, byte_ceiling};
 use crate::scene::{Area, Scene, Stroke, TextStyle};
-use crate::story::{Canvas, Story};
+use crate::story::Story;
 use crate::theme::Theme;
-use crate::track::{DrawnTrack, Measure};
+use crate::track::DrawnTrack;
 
 /// The largest number of lines in the plot; more lines could not be distinguished.
 const MOST_LINES: usize = 8;
@@ -51,7 +53,7 @@ fn keys(story: &Story, tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<
     let key = |(index, track): (usize, &&DrawnTrack)| {
         let values = track.values(Measure::Hidden);
         let values = values[track.within(span)].iter().copied();
-        let mut known = values.filter(|value| *value != crate::track::UNKNOWN);
+        let mut known = values.filter(|value| *value != crate::measure::UNKNOWN);
         let first = known.next();
         let last = known.next_back().or(first);
         let peak = track.highest(Measure::Hidden, span)?;

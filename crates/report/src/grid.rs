@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
+use crate::measure::Measure;
 use crate::scale::Span;
-use crate::track::{DrawnTrack, Measure};
+use crate::track::DrawnTrack;
 
 /// One row per track, one value per time column; `None` where no value is known.
 pub(crate) struct Grid {

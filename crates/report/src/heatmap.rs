@@ -1,15 +1,16 @@
 //! Draws a heat map of ranks over time: how much memory each rank holds, and when ranks diverge.
 
 use crate::bytes::human;
+use crate::canvas::Canvas;
 use crate::chart::{self, BELOW, RIGHT};
 use crate::error::DrawError;
 use crate::grid::Grid;
-use crate::ranks::measure_of;
+use crate::measure::Measure;
 use crate::scale::Span;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
-use crate::story::{Canvas, Story};
+use crate::story::Story;
 use crate::theme::heat;
-use crate::track::{DrawnTrack, Measure};
+use crate::track::{DrawnTrack, compared_measure};
 
 /// The number of time columns in a heat map; more columns could not be distinguished.
 pub(crate) const COLUMNS: usize = 300;
@@ -24,7 +25,7 @@ const SCALE: f64 = 86.0;
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let rows = story.tracks.len() as u32;
-    let measure = measure_of(&story.tracks);
+    let measure = compared_measure(&story.tracks);
     let mut subtitle = vec![
         story.subtitle(),
         format!("maximum {} per interval", measure.as_str()),

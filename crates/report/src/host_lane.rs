@@ -7,10 +7,11 @@ use crate::chart::{self, BELOW, LEFT, RIGHT};
 use crate::lines;
 use crate::mark::Mark;
 use crate::marks_lane::Lane;
+use crate::measure::Measure;
 use crate::scale::{Span, byte_ceiling};
 use crate::scene::{Area, Scene, Stroke, TextStyle};
 use crate::theme::Ink;
-use crate::track::{DrawnTrack, Measure};
+use crate::track::DrawnTrack;
 
 /// The largest number of ranks that are drawn in the lane; more lines could not be distinguished.
 const MOST_LINES: usize = 8;

@@ -6,12 +6,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
+use crate::canvas::Canvas;
 use crate::error::{DrawError, rendered};
 use crate::held;
 use crate::page;
+use crate::picture::{PictureKind, draw};
 use crate::scene::Scene;
 use crate::steps;
-use crate::story::{Canvas, PictureKind, Story, draw};
+use crate::story::Story;
 use crate::svg::to_svg;
 use crate::theme::Theme;
 

@@ -1,10 +1,11 @@
 //! Draws the memory of a track over time inside a plot, as lines and as shaded areas.
 
+use crate::measure::{Measure, UNKNOWN};
 use crate::reduce;
 use crate::scale::{TimeScale, ValueScale};
 use crate::scene::{Point, Scene, Stroke};
 use crate::theme::Ink;
-use crate::track::{DrawnTrack, Measure, UNKNOWN};
+use crate::track::DrawnTrack;
 
 /// The points, in pixels, of the line through values at the given positions on the x axis. The line
 /// is split where a value is unknown, or where two positions are farther apart than `gap`.

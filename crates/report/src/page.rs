@@ -19,11 +19,13 @@ use crate::heatmap;
 use crate::label::clean_paragraph;
 use crate::ledger::LedgerLines;
 use crate::mark::grouped;
+use crate::measure::{Measure, UNKNOWN};
+use crate::picture::PictureKind;
 use crate::ranks;
 use crate::scale::Span;
-use crate::story::{PictureKind, Story};
+use crate::story::Story;
 use crate::timeline::{panels_of, series_of};
-use crate::track::{DrawnTrack, Measure, UNKNOWN};
+use crate::track::{DrawnTrack, compared_measure};
 
 /// The largest number of lines in the panel of host memory, which has one line per rank; more lines
 /// could not be distinguished.
@@ -279,7 +281,7 @@ impl Builder {
     }
 
     fn heat(&mut self, story: &Story) {
-        let measure = ranks::measure_of(&story.tracks);
+        let measure = compared_measure(&story.tracks);
         let grid = Grid::new(&story.tracks, measure, self.span, HEAT_COLUMNS);
         let (low, high) = heatmap::range(&grid);
         let count = story.tracks.len().min(HEAT_ROWS);

@@ -6,17 +6,19 @@ use stormlog_analysis::detect::Severity;
 use stormlog_format::counted;
 
 use crate::bytes::human;
+use crate::canvas::Canvas;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
 use crate::grid::{Grid, quantile};
 use crate::lines;
 use crate::mark::{Mark, MarkKind};
 use crate::marks_lane::Lane;
+use crate::measure::Measure;
 use crate::scale::{Span, TimeScale, ValueScale, byte_ceiling};
 use crate::scene::{Area, Point, Scene, Stroke};
-use crate::story::{Canvas, Story};
+use crate::story::Story;
 use crate::theme::{Ink, Theme};
-use crate::track::{DrawnTrack, Measure};
+use crate::track::{DrawnTrack, compared_measure};
 
 /// The largest number of ranks with a line each; more ranks are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
@@ -34,7 +36,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     subtitle.push(format!(
         "{}, all ranks on one time axis",
-        measure_of(&story.tracks).as_str()
+        compared_measure(&story.tracks).as_str()
     ));
     let (mut scene, rest) = chart::sheet(story, canvas, 560, "Memory across ranks", &subtitle);
     let view = View::new(story, span);
@@ -67,7 +69,7 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     pub(crate) fn new(story: &'a Story, span: Span) -> Self {
         let tracks = &story.tracks;
-        let measure = measure_of(tracks);
+        let measure = compared_measure(tracks);
         let highest = |track: &DrawnTrack| track.highest(measure, span);
         let peaks = tracks.iter().filter_map(highest);
         let peak = peaks.max().unwrap_or(0);
@@ -175,20 +177,6 @@ impl<'a> View<'a> {
         let ink = scene.theme.severity(Severity::Critical);
         scene.dot(centre, 5.5, ink, scene.theme.background());
     }
-}
-
-/// The measure by which ranks are compared. If it is known for all ranks how much device memory
-/// the process of the rank uses, the measure is this memory, because the memory used on the whole
-/// device would be the same number for all ranks that share the device. Otherwise the measure is
-/// the device's used memory or, if the used memory was not recorded, a counter of the allocator.
-pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
-    if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
-        return Measure::Own;
-    }
-    let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
-    let is_known = |measure: &Measure| tracks.iter().any(|track| track.knows(*measure));
-    let found = measures.into_iter().find(is_known);
-    found.unwrap_or(Measure::Allocated)
 }
 
 /// Whether a rank's line is solid or dashed. There are eight colours, so the lines from the ninth

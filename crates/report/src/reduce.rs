@@ -1,8 +1,8 @@
 //! Reduces the number of samples to draw without changing the chart: each pixel column keeps the
 //! first, lowest, highest and last value of its samples, so no peak is lost.
 
+use crate::measure::UNKNOWN;
 use crate::scale::TimeScale;
-use crate::track::UNKNOWN;
 
 /// The first, lowest, highest and last sample of a pixel column, each with its time.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,8 @@ use crate::error::DrawError;
 use crate::held;
 use crate::html;
 use crate::page::{self, Alignment, PageData};
-use crate::story::{PictureKind, Story};
+use crate::picture::PictureKind;
+use crate::story::Story;
 
 /// The JavaScript of every page. On the pages of the server, which contain no data, the script
 /// waits until `serve.js` calls `stormlogPlot.show` with the data.

@@ -2,15 +2,17 @@
 //! during each step. A leak is a slope in this chart, however long the steps take.
 
 use crate::bytes::{grouped, human};
+use crate::canvas::Canvas;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
 use crate::lines;
+use crate::measure::Measure;
 use crate::scale::{Span, TimeScale, byte_ceiling, nice_step};
 use crate::scene::{Area, Scene, Stroke, TextStyle};
-use crate::story::{Canvas, Story};
+use crate::story::Story;
 use crate::theme::Theme;
 use crate::timeline::MOST_PANELS;
-use crate::track::{DrawnTrack, Measure};
+use crate::track::DrawnTrack;
 
 /// Height in pixels of the plot of one track.
 const PANEL: u32 = 300;

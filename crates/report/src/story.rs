@@ -4,7 +4,7 @@ use stormlog_analysis::analyze::RunReport;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
 use stormlog_analysis::{Loaded, LoadedSession};
-use stormlog_format::{counted, human_duration, names};
+use stormlog_format::{counted, human_duration};
 
 use crate::analyze::{cause_lines, note_lines};
 use crate::error::DrawError;
@@ -12,66 +12,16 @@ use crate::held::{self, HeldGraph};
 use crate::label::{clean, clean_paragraph};
 use crate::ledger::{LedgerLines, ledger_lines};
 use crate::mark::{Mark, marks_of, marks_of_diagnosis};
+use crate::measure::Measure;
 use crate::phase::{Phase, phases_of};
 use crate::request::{FailedRequest, requests_of};
 use crate::scale::Span;
-use crate::scene::Scene;
-use crate::theme::Theme;
 use crate::time;
-use crate::track::{DrawnTrack, Measure, split_tracks};
-use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
+use crate::track::{DrawnTrack, compared_measure, split_tracks};
 
 /// Marks up to this many nanoseconds after the last sample are included in the chart, or up to a
 /// tenth of the recorded time after the last sample if that is longer.
 const LONGEST_END_NS: i64 = 2_000_000_000;
-
-/// The kind of a chart: what it shows and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PictureKind {
-    /// The memory of each rank over time in a plot of its own, with alerts and findings as marks.
-    #[default]
-    Timeline,
-    /// The memory of all ranks in one plot, with times on a shared clock.
-    Ranks,
-    /// The memory of ranks over time as a heat map, with one row per rank.
-    Heatmap,
-    /// Hidden memory alone: device memory in use outside the framework's allocator.
-    Gap,
-    /// The memory in use at the end of each training step, and the highest use during each step.
-    Steps,
-    /// Several plots of the other kinds below each other, with the verdict.
-    Dashboard,
-}
-
-names!(PictureKind {
-    Timeline => "timeline",
-    Ranks => "ranks",
-    Heatmap => "heatmap",
-    Gap => "gap",
-    Steps => "steps",
-    Dashboard => "dashboard",
-});
-
-/// The size and the colour theme of a chart.
-#[derive(Clone, Copy, Debug)]
-pub struct Canvas {
-    /// Width in pixels.
-    pub width: u32,
-    /// Height in pixels; `None` means the height that the kind of chart needs.
-    pub height: Option<u32>,
-    /// The colour theme, light or dark.
-    pub theme: Theme,
-}
-
-impl Default for Canvas {
-    fn default() -> Self {
-        Self {
-            width: 1000,
-            height: None,
-            theme: Theme::Light,
-        }
-    }
-}
 
 /// The largest number of devices of a run for which a page lists what uses their memory.
 const MOST_LEDGERS: usize = 8;
@@ -247,7 +197,7 @@ impl Story {
     /// The measure by which ranks are compared: the device memory of each process if it is known
     /// for all ranks, otherwise the device's used memory or a counter of the allocator.
     pub fn compared_measure(&self) -> Measure {
-        ranks::measure_of(&self.tracks)
+        compared_measure(&self.tracks)
     }
 
     /// The number of samples in all tracks.
@@ -412,26 +362,6 @@ impl Story {
                 human_duration(self.largest_skew_ns)
             )
         })
-    }
-}
-
-/// Draws a story as a chart of the given kind; fails if the story has no samples.
-pub fn draw(story: &Story, kind: PictureKind, canvas: Canvas) -> Result<Scene, DrawError> {
-    if story.tracks.is_empty() {
-        return Err(DrawError::NoSamples);
-    }
-    let canvas = Canvas {
-        width: canvas.width.clamp(320, 16_384),
-        height: canvas.height.map(|height| height.clamp(200, 16_384)),
-        ..canvas
-    };
-    match kind {
-        PictureKind::Timeline => timeline::draw(story, canvas),
-        PictureKind::Ranks => ranks::draw(story, canvas),
-        PictureKind::Heatmap => heatmap::draw(story, canvas),
-        PictureKind::Gap => gap::draw(story, canvas),
-        PictureKind::Steps => steps::draw(story, canvas),
-        PictureKind::Dashboard => dashboard::draw(story, canvas),
     }
 }
 

@@ -4,7 +4,7 @@
 use stormlog_analysis::detect::Severity;
 use stormlog_format::names;
 
-use crate::track::Measure;
+use crate::measure::Measure;
 
 /// A light theme, a dark theme, or the setting of the reader's system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

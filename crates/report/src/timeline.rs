@@ -2,19 +2,21 @@
 //! lines, and events and findings as marks.
 
 use crate::bytes::human;
+use crate::canvas::Canvas;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
 use crate::host_lane::HostLane;
 use crate::lines;
 use crate::mark::Mark;
 use crate::marks_lane::Lane;
+use crate::measure::{Measure, UNKNOWN};
 use crate::phase::Phase;
 use crate::request::{self, FailedRequest};
 use crate::scale::{Span, ValueScale, byte_ceiling};
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
-use crate::story::{Canvas, Story};
+use crate::story::Story;
 use crate::theme::Theme;
-use crate::track::{DrawnTrack, Measure, UNKNOWN};
+use crate::track::DrawnTrack;
 
 /// The largest number of ranks that get a panel. Ranks without a panel are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;

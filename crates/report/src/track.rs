@@ -4,48 +4,12 @@
 use std::collections::BTreeSet;
 
 use stormlog_analysis::timeline::{self, Column, CrowdedDevices, Peaks, Resource, Run, Step};
-use stormlog_format::names;
 
 use crate::label::clean;
+use crate::measure::{Measure, UNKNOWN};
 use crate::phase::Phase;
 use crate::reduce::{self, Columns};
 use crate::scale::Span;
-
-/// The number that represents an unknown value; an unknown value is never drawn as zero.
-pub const UNKNOWN: i64 = i64::MIN;
-
-/// The kind of memory that a line of a chart shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Measure {
-    /// Bytes in live tensors.
-    Allocated,
-    /// Bytes that the framework's allocator has reserved from the device, for live tensors and its
-    /// cache.
-    Reserved,
-    /// Bytes in use on the device by all processes.
-    Used,
-    /// Total bytes of the device.
-    Capacity,
-    /// Bytes in use on the device outside the framework's allocator. If the device memory of each
-    /// process is known, hidden memory includes only the bytes of the recorded process.
-    Hidden,
-    /// Bytes in use on the device by the recorded process, if the driver reports them.
-    Own,
-    /// Bytes in use on the device by the driver and by processes other than the recorded one, if
-    /// the bytes of the recorded process are known.
-    Others,
-}
-
-// The names of the measures in legends. A track stores the columns of the measures in this order.
-names!(Measure {
-    Allocated => "allocated",
-    Reserved => "reserved",
-    Used => "device used",
-    Capacity => "capacity",
-    Hidden => "hidden",
-    Own => "used by the process",
-    Others => "other processes",
-});
 
 /// The samples of one resource (a device or host memory) of one rank of a session, in order of
 /// time.
@@ -350,4 +314,18 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
         tracks.sort_by_key(|track| (track.rank, track.device_id, track.times.first().copied()));
     }
     (tracks, hosts)
+}
+
+/// The measure by which ranks are compared. If it is known for all ranks how much device memory
+/// the process of the rank uses, the measure is this memory, because the memory used on the whole
+/// device would be the same number for all ranks that share the device. Otherwise the measure is
+/// the device's used memory or, if the used memory was not recorded, a counter of the allocator.
+pub(crate) fn compared_measure(tracks: &[DrawnTrack]) -> Measure {
+    if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
+        return Measure::Own;
+    }
+    let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
+    let is_known = |measure: &Measure| tracks.iter().any(|track| track.knows(*measure));
+    let found = measures.into_iter().find(is_known);
+    found.unwrap_or(Measure::Allocated)
 }

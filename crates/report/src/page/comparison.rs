@@ -6,10 +6,10 @@ use stormlog_format::{Map, Value};
 
 use super::{Builder, Line, PageData, rank_colour};
 use crate::error::DrawError;
-use crate::ranks;
+use crate::measure::{Measure, UNKNOWN};
 use crate::scale::Span;
 use crate::story::Story;
-use crate::track::{DrawnTrack, Measure, UNKNOWN};
+use crate::track::{DrawnTrack, compared_measure};
 
 /// The number of points in each curve when two runs are aligned by the time since their start.
 const POINTS: usize = 1200;
@@ -168,8 +168,8 @@ impl Builder {
 /// The measure of memory to compare: one that was recorded in both runs.
 fn common_measure(base: &Story, new: &Story) -> Measure {
     let (ours, theirs) = (
-        ranks::measure_of(&base.tracks),
-        ranks::measure_of(&new.tracks),
+        compared_measure(&base.tracks),
+        compared_measure(&new.tracks),
     );
     if ours == theirs {
         ours
