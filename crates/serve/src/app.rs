@@ -1,24 +1,21 @@
-//! The routes of `stormlog serve`, and the state that all of its pages share.
+//! The state that all pages of `stormlog serve` share.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{get, post};
 use stormlog_analysis::Loaded;
+use stormlog_export::Recordings;
 
 use crate::digest::{Digest, Digests};
+use crate::error::ServeError;
+use crate::found_issues::FoundIssues;
 use crate::live::LiveRuns;
 use crate::machine::Machine;
-use crate::pages::{assets, compare, issues, list, run};
 use crate::runs::{Entry, Runs};
-use crate::server::{ServeError, Stopping};
+use crate::stopping::Stopping;
 use crate::view::{View, recordings};
-use crate::{events, metrics, pages};
 
 /// The limits of the cache of drawings: the number of bytes of all drawings together, and the
 /// number of drawings.
@@ -32,8 +29,10 @@ pub(crate) struct App {
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) stopping: Stopping,
     pub(crate) live: Arc<LiveRuns>,
-    pub(crate) numbers: metrics::Current,
-    pub(crate) issues: issues::Cache,
+    /// What is remembered from one request for metrics to the next: the ids of devices, which only
+    /// the first event of a session contains.
+    pub(crate) numbers: Mutex<Recordings>,
+    pub(crate) issues: FoundIssues,
     kept: Mutex<VecDeque<Kept>>,
     /// A lock that is held while a run is loaded for a page, because loading two runs at once would
     /// need twice the memory.
@@ -49,6 +48,34 @@ struct Kept {
 }
 
 impl App {
+    /// Starts the threads that read runs for the list and that search the folders for the first
+    /// time, so that the first page does not have to wait for the search.
+    pub(crate) fn start(
+        folders: Vec<PathBuf>,
+        machine: Arc<dyn Machine>,
+        stopping: Stopping,
+    ) -> Result<Arc<Self>, ServeError> {
+        let live = Arc::<LiveRuns>::default();
+        let digests = Digests::start(Arc::clone(&machine), Arc::clone(&live));
+        let app = Arc::new(Self {
+            runs: Runs::new(folders, Arc::clone(&machine)),
+            digests: digests.map_err(ServeError::Threads)?,
+            machine,
+            stopping,
+            live,
+            numbers: Mutex::default(),
+            issues: FoundIssues::default(),
+            kept: Mutex::default(),
+            loading: Mutex::default(),
+        });
+        let first = Arc::clone(&app);
+        std::thread::Builder::new()
+            .name("stormlog-look".to_owned())
+            .spawn(move || first.runs.look_first())
+            .map_err(ServeError::Threads)?;
+        Ok(app)
+    }
+
     /// Returns the cached response for a state of a run's files, or makes a new response. When
     /// several requests need the same response at the same time, the first request makes the
     /// response and the other requests wait.
@@ -120,83 +147,5 @@ impl App {
 impl Drop for App {
     fn drop(&mut self) {
         self.digests.stop();
-    }
-}
-
-/// Makes the router that serves the pages about the runs in `folders`, and `/metrics` with the
-/// memory use of the runs that are being recorded.
-pub fn router(
-    folders: Vec<PathBuf>,
-    machine: Arc<dyn Machine>,
-    stopping: Stopping,
-) -> Result<Router, ServeError> {
-    let live = Arc::<LiveRuns>::default();
-    let digests = Digests::start(Arc::clone(&machine), Arc::clone(&live));
-    let digests = digests.map_err(ServeError::Threads)?;
-    let app = Arc::new(App {
-        runs: Runs::new(folders, Arc::clone(&machine)),
-        digests,
-        machine,
-        stopping,
-        live,
-        numbers: metrics::Current::default(),
-        issues: issues::Cache::default(),
-        kept: Mutex::default(),
-        loading: Mutex::default(),
-    });
-    // The folders are searched for runs on a thread of their own, so that the first page does not
-    // have to wait for the search.
-    let first = Arc::clone(&app);
-    std::thread::Builder::new()
-        .name("stormlog-look".to_owned())
-        .spawn(move || first.runs.look_first())
-        .map_err(ServeError::Threads)?;
-    Ok(Router::new()
-        .route("/", get(list::page))
-        .route("/events", get(events::of_list))
-        .route("/run/{id}", get(run::page))
-        .route("/run/{id}/data", get(run::data))
-        .route("/run/{id}/events", get(events::of_run))
-        .route("/run/{id}/timeline.svg", get(run::picture))
-        .route("/run/{id}/snapshot/{number}", get(run::snapshot))
-        .route("/compare", get(compare::page))
-        .route("/compare/data", get(compare::data))
-        .route("/issues", get(issues::page))
-        .route("/issues/decide", post(issues::decide))
-        .route("/metrics", get(metrics::of_runs))
-        .route("/assets/{name}", get(assets::get))
-        .fallback(pages::not_found)
-        .with_state(app))
-}
-
-/// Runs a function that reads files on a thread where blocking is allowed.
-pub(crate) async fn reading<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Response> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| {
-        let text = "this page could not be made; the server keeps running\n";
-        (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
-    })
-}
-
-/// Like [`reading`], for functions that return `None` when what the request asks for does not exist;
-/// then the response has status 404.
-pub(crate) async fn found<T: Send + 'static>(
-    work: impl FnOnce() -> Option<T> + Send + 'static,
-) -> Result<T, Response> {
-    match reading(work).await? {
-        Some(found) => Ok(found),
-        None => Err(pages::not_found().await),
-    }
-}
-
-/// Renders a template as an HTTP response with an HTML page.
-pub(crate) fn rendered(template: &impl askama::Template) -> Response {
-    match template.render() {
-        Ok(text) => Html(text).into_response(),
-        Err(error) => {
-            let text = format!("cannot render the page: {error}\n");
-            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
-        }
     }
 }

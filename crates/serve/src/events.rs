@@ -14,7 +14,8 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
 
-use crate::app::{App, found};
+use crate::app::App;
+use crate::replies::found;
 
 /// The largest number of event streams. Further streams are refused, because for each stream the
 /// server checks about twice a second whether files have changed.

@@ -10,21 +10,28 @@
 mod access;
 mod app;
 mod digest;
+mod error;
 mod events;
+mod found_issues;
 mod headers;
 mod live;
 mod machine;
 mod metrics;
 mod pages;
+mod replies;
+mod routes;
 mod runs;
 mod server;
+mod stopping;
 mod token;
 mod view;
 
 pub use axum::Router;
 
-pub use app::router;
+pub use error::ServeError;
 pub use machine::Machine;
 pub use metrics::{Render, metrics};
-pub use server::{Binding, ServeError, Server, Stopping};
+pub use routes::router;
+pub use server::{Binding, Server};
+pub use stopping::Stopping;
 pub use token::Token;

@@ -1,16 +1,17 @@
 //! Serves `/metrics`: the current memory use of running recordings, in the text format that
 //! Prometheus reads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use stormlog_export::{Levels, Recordings, prometheus};
+use stormlog_export::{Levels, prometheus};
 
-use crate::app::{App, reading};
+use crate::app::App;
+use crate::replies::reading;
 use crate::runs::FIRST_WHOLE;
 
 /// A function that renders the current metrics in the text format of Prometheus.
@@ -32,16 +33,11 @@ pub fn metrics(content_type: &'static str, render: Render) -> Router {
     Router::new().route("/metrics", get(answer))
 }
 
-/// What is remembered from one request for metrics to the next: the ids of devices, which only the
-/// first event of a session contains.
-#[derive(Default)]
-pub(crate) struct Current(Mutex<Recordings>);
-
 /// Serves the metrics of all runs that are being recorded. Running recordings are found through the
 /// list of runs.
 pub(crate) async fn of_runs(State(app): State<Arc<App>>) -> Result<Response, Response> {
     let made = reading(move || {
-        let recordings = &mut *app.numbers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let recordings = &mut *app.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut levels = Levels::default();
         let listing = app.runs.at_once(FIRST_WHOLE);
         let now_ns = app.machine.now_ns();

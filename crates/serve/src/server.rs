@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +11,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::access::{self, Access};
+use crate::error::ServeError;
 use crate::headers;
+use crate::stopping::Stopping;
 use crate::token::Token;
 
 /// The largest number of threads that read files for requests, in addition to the two threads that
@@ -25,34 +26,6 @@ const READING_THREADS: usize = 32;
 const MOST_BODY_BYTES: usize = 16 * 1024;
 /// How much time responses that are being sent get to finish after the server was stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Why a server cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the error message of a variant describes it")]
-pub enum ServeError {
-    #[error("'{0}' is not an address: give HOST:PORT, such as 127.0.0.1:8321")]
-    BadAddress(String),
-    #[error("cannot listen on {address}")]
-    Listen {
-        address: String,
-        #[source]
-        source: io::Error,
-    },
-    #[error("cannot start the threads of the server")]
-    Threads(#[source] io::Error),
-    #[error("cannot read the token from '{}'", path.display())]
-    TokenFile {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error(
-        "the first line of '{}' is no token: it needs {least} or more letters, digits, '-', '_' or '.'",
-        path.display()
-    )]
-    WeakToken { path: PathBuf, least: usize },
-}
 
 /// An address that this process has bound, on which nothing is served yet.
 #[derive(Debug)]
@@ -111,7 +84,7 @@ impl Binding {
 
     /// A handle with which a response that is still being sent learns that the server stops.
     pub fn stopping(&self) -> Stopping {
-        Stopping(self.stop.subscribe())
+        Stopping::new(self.stop.subscribe())
     }
 
     /// Serves a router on threads of the server's own. Requests that lack a required token are
@@ -134,7 +107,7 @@ impl Binding {
             .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
             .layer(from_fn_with_state(access, access::check))
             .layer(from_fn(headers::add));
-        let mut stopping = Stopping(self.stop.subscribe());
+        let mut stopping = Stopping::new(self.stop.subscribe());
         let serving = runtime.spawn(async move {
             let until = async move { stopping.wait().await };
             axum::serve(listener, router)
@@ -146,19 +119,6 @@ impl Binding {
             serving,
             stop: self.stop,
         })
-    }
-}
-
-/// A handle with which an asynchronous task can wait until the server is stopped.
-#[derive(Clone, Debug)]
-pub struct Stopping(watch::Receiver<bool>);
-
-impl Stopping {
-    /// Waits until the server is stopped.
-    pub async fn wait(&mut self) {
-        // An error of `wait_for` means that the server no longer exists, which counts as stopped
-        // too.
-        let _ = self.0.wait_for(|stopped| *stopped).await;
     }
 }
 

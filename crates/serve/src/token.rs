@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::server::ServeError;
+use crate::error::ServeError;
 
 /// The smallest allowed length of a token in characters; a shorter token could be guessed.
 const LEAST_LENGTH: usize = 16;

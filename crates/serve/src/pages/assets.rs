@@ -5,7 +5,7 @@ use axum::extract::Path;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
-use super::not_found;
+use crate::replies::not_found;
 
 const SCRIPT: &str = include_str!("../../assets/serve.js");
 const STYLE: &str = include_str!("../../assets/serve.css");

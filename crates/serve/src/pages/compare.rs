@@ -13,9 +13,10 @@ use stormlog_analysis::compare::{FailOn, Gates, Side, compare, profile_of};
 use stormlog_report::compare::sections;
 use stormlog_report::{Alignment, comparison_json};
 
+use super::escaped;
 use super::run::json;
-use super::{escaped, message};
-use crate::app::{App, found, rendered};
+use crate::app::App;
+use crate::replies::{found, message, rendered};
 use crate::runs::Entry;
 
 /// The limit for the growth of the peak that a comparison checks unless the reader enters another

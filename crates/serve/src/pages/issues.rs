@@ -3,94 +3,27 @@
 //! come from a page of this server; `access.rs` checks this before the request arrives here.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Extension, Form, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use stormlog_analysis::issue::{
-    DecidedState, Decision, Issue, IssueFilter, read_states_of, severity_rank, sidecar_of,
-    store_decision,
+    DecidedState, Decision, Issue, read_states_of, severity_rank, sidecar_of, store_decision,
 };
-use stormlog_analysis::query::Store;
 use stormlog_format::{Text, Value, counted};
 use stormlog_report::time;
 
-use super::message;
 use crate::access::MayChange;
-use crate::app::{App, reading, rendered};
+use crate::app::App;
+use crate::replies::{message, reading, rendered};
 use crate::runs::Listing;
 
-/// The shortest time between two searches for issues; the time is also at least ten times as long
-/// as the last search took, because a search reads every recording.
-const LEAST_INTERVAL: Duration = Duration::from_secs(5);
-const SHARE: u32 = 10;
 /// How long a page waits for the search before it shows that the search is still in progress.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// The largest number of characters stored as the reason for a decision about an issue.
 const LONGEST_REASON: usize = 500;
-
-/// The issues that the last search found in each served folder, without their states (open,
-/// resolved, ignored), which are read from the folder's `issues.json` for every page.
-#[derive(Default)]
-pub(crate) struct Cache {
-    found: Mutex<Found>,
-    /// A lock that is held while recordings are read, so that only one request reads them at a
-    /// time.
-    reading: Mutex<()>,
-}
-
-#[derive(Clone, Default)]
-struct Found {
-    folders: Vec<Arc<Vec<Issue>>>,
-    /// The hash of the list of runs at the time of the search; a new hash means that the recordings
-    /// have changed since then.
-    listing: u64,
-    at: Option<Instant>,
-    took: Duration,
-}
-
-impl Cache {
-    fn get(&self) -> Found {
-        self.found
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// Searches for issues again if the list of runs has changed and the last search is not recent.
-    fn fill(&self, app: &App) {
-        let listing = app.runs.look().value;
-        let is_fresh = || {
-            let found = self.get();
-            let interval = LEAST_INTERVAL.max(found.took * SHARE);
-            found
-                .at
-                .is_some_and(|at| found.listing == listing || at.elapsed() < interval)
-        };
-        if is_fresh() {
-            return;
-        }
-        let _one_at_a_time = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_fresh() {
-            return;
-        }
-        let begun = Instant::now();
-        let folders = app.runs.roots.iter().map(|root| {
-            let store = Store::open(std::slice::from_ref(root));
-            let issues = store.issues_with_findings(&IssueFilter::default(), &HashMap::new());
-            Arc::new(issues)
-        });
-        let found = Found {
-            folders: folders.collect(),
-            listing,
-            took: begun.elapsed(),
-            at: Some(Instant::now()),
-        };
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
-    }
-}
 
 #[derive(askama::Template)]
 #[template(path = "issues.html")]
@@ -130,7 +63,7 @@ pub(crate) async fn page(
     Extension(MayChange(may_change)): Extension<MayChange>,
 ) -> Result<Response, Response> {
     let for_search = Arc::clone(&app);
-    let filling = tokio::task::spawn_blocking(move || for_search.issues.fill(&for_search));
+    let filling = tokio::task::spawn_blocking(move || for_search.issues.fill(&for_search.runs));
     let is_late = tokio::time::timeout(PATIENCE, filling).await.is_err();
     reading(move || {
         let found = app.issues.get();
@@ -228,7 +161,7 @@ pub(crate) async fn decide(
         .collect();
     let (folder, id) = (field("folder").parse::<usize>().ok(), field("id"));
     let made = reading(move || {
-        app.issues.fill(&app);
+        app.issues.fill(&app.runs);
         let found = app.issues.get();
         let index = folder.filter(|index| *index < app.runs.roots.len());
         let issues = index.and_then(|index| found.folders.get(index).cloned());

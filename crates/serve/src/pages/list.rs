@@ -12,8 +12,9 @@ use stormlog_format::human_duration;
 use stormlog_report::time;
 
 use super::words::{self, size, sparkline};
-use crate::app::{App, reading, rendered};
+use crate::app::App;
 use crate::digest::Digest;
+use crate::replies::{reading, rendered};
 use crate::runs::{Entry, FIRST_LIST, Listing, Peak};
 
 /// The largest number of runs that one page of the list shows.

@@ -18,9 +18,9 @@ use stormlog_report::{
     held_section, steps_section, time, to_svg,
 };
 
-use super::message;
 use super::words::{self, size};
-use crate::app::{App, found, rendered};
+use crate::app::App;
+use crate::replies::{found, message, rendered};
 use crate::runs::Entry;
 use crate::view::View;
 
