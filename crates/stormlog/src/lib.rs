@@ -9,7 +9,6 @@ pub mod diagnose;
 mod exit;
 mod export;
 mod failure;
-mod last_words;
 mod live;
 mod machine;
 mod online;

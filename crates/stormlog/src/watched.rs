@@ -11,6 +11,7 @@ mod identity;
 mod inbox;
 mod inject;
 mod inspect;
+mod last_words;
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,13 +28,13 @@ use stormlog_format::{DistributedIdentity, Map, SessionStatus, SinkNames, Value,
 
 use crate::address_space::share_one_pool;
 use crate::child;
-use crate::last_words;
 use crate::recording::environment;
 use crate::signals::{Signals, asks_to_end};
 use devices::OutsideDevices;
 use host::HostRecording;
 pub(crate) use inbox::Exception;
 use inbox::Inbox;
+pub(crate) use last_words::tell_recorder;
 
 /// The environment variable with which the user turns off all recording, by the value `1`.
 const DISABLE: &str = "STORMLOG_DISABLE";

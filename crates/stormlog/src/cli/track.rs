@@ -28,7 +28,6 @@ use crate::Exit;
 use crate::child;
 use crate::console::Console;
 use crate::failure::hinted;
-use crate::last_words;
 use crate::online::{Online, ProgramEnd, Targets, Watched};
 use crate::recording::{
     IdentityArguments, gpu_collectors, positive_seconds, record_options, sink_for_rank,
@@ -36,7 +35,7 @@ use crate::recording::{
 };
 use crate::services::Finished;
 use crate::signals::Signals;
-use crate::watched::{Ended, OomKills};
+use crate::watched::{Ended, OomKills, tell_recorder};
 
 /// Record the memory of GPUs, a process or a command from outside
 #[derive(Debug, clap::Args)]
@@ -178,7 +177,7 @@ fn run_command(
         oom_kills: kills.since(),
         exception: None,
     };
-    last_words::tell_recorder(&recorder, &ended);
+    tell_recorder(&recorder, &ended);
     let (session, end) = if status.success() {
         (SessionStatus::Completed, ProgramEnd::Fine)
     } else {

@@ -18,8 +18,7 @@ use stormlog_format::{
 };
 
 use super::inbox;
-use super::{Ended, Plan, free_name};
-use crate::last_words;
+use super::{Ended, Plan, free_name, last_words};
 use crate::recording::{gpu_collectors, record_options};
 
 /// The time between two checks. A check reads from the GPU driver which processes use each GPU.

@@ -14,9 +14,8 @@ use stormlog_format::{
 };
 
 use super::inspect::Inspections;
-use super::{Ended, Exception, Plan, free_name};
+use super::{Ended, Exception, Plan, free_name, last_words};
 use crate::cli::{FlightRecorder, processes_with_bundles};
-use crate::last_words;
 use crate::recording::record_options;
 
 /// How many of the last events are saved in the OOM bundle that is written when host memory runs

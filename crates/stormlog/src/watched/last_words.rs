@@ -11,7 +11,7 @@ use stormlog_capture::store::{Sink, SinkConfig, SinkError};
 use stormlog_format::classify::KERNEL_OOM_KILL;
 use stormlog_format::{Event, EventType, Map, SessionStatus, SinkNames, Text, metadata_keys};
 
-use crate::watched::Ended;
+use super::Ended;
 
 /// The ids of the open sessions in all sinks below the directory of a run.
 pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
