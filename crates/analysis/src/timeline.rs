@@ -17,7 +17,6 @@ mod oom_cause;
 mod process;
 mod read;
 mod run;
-mod sample;
 mod sampling;
 mod steps;
 mod track;

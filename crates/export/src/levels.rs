@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use stormlog_capture::redact::redacted_text;
-use stormlog_format::{Event, Text, Value, metadata_keys};
+use stormlog_format::{Event, Place, Sample, SampleNumber, Text, other_processes};
 
 use crate::bounded::shortened;
 
@@ -18,7 +18,8 @@ pub enum Kind {
 }
 
 macro_rules! metrics {
-    ($($name:ident: $kind:ident, $text:literal, $unit:literal, $help:literal;)*) => {
+    ($($name:ident: $kind:ident, $text:literal, $unit:literal, $help:literal
+        $(, of $number:ident)?;)*) => {
         /// A metric that Stormlog exports, such as the used memory of a device.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Metric {
@@ -48,6 +49,10 @@ macro_rules! metrics {
             pub fn help(self) -> &'static str {
                 match self { $(Self::$name => $help,)* }
             }
+
+            /// The metrics that are numbers in the metadata of samples.
+            const OF_NUMBERS: &[(Self, SampleNumber)] =
+                &[$($((Self::$name, SampleNumber::$number),)?)*];
         }
     };
 }
@@ -56,16 +61,16 @@ metrics! {
     DeviceUsed: Gauge, "device_memory_used", "bytes", "Memory in use on the device, by all processes.";
     DeviceFree: Gauge, "device_memory_free", "bytes", "Memory that is free on the device.";
     DeviceTotal: Gauge, "device_memory_total", "bytes", "Size of the device's memory.";
-    ProcessDevice: Gauge, "process_device_memory_used", "bytes", "Device memory that one process holds.";
+    ProcessDevice: Gauge, "process_device_memory_used", "bytes", "Device memory that one process holds.", of Own;
     Allocated: Gauge, "allocator_allocated", "bytes", "Memory in live tensors, as the framework's allocator counts it.";
     Reserved: Gauge, "allocator_reserved", "bytes", "Device memory that the framework's allocator holds.";
-    AllocatorPeak: Gauge, "allocator_peak", "bytes", "Peak of the memory in live tensors since the program last reset the allocator's peak counter.";
+    AllocatorPeak: Gauge, "allocator_peak", "bytes", "Peak of the memory in live tensors since the program last reset the allocator's peak counter.", of AllocatorPeak;
     HostUsed: Gauge, "host_memory_used", "bytes", "Host memory of a program and its children that the kernel cannot reclaim.";
     HostFree: Gauge, "host_memory_available", "bytes", "Host memory that the program can still use.";
     HostLimit: Gauge, "host_memory_limit", "bytes", "Host memory that the program may use at most.";
     ProcessAnonymous: Gauge, "process_host_memory_anonymous", "bytes", "Anonymous host memory of one process.";
     ProcessShared: Gauge, "process_host_memory_shared", "bytes", "Shared host memory of one process.";
-    Pinned: Gauge, "host_memory_pinned", "bytes", "Page-locked host memory that the framework holds.";
+    Pinned: Gauge, "host_memory_pinned", "bytes", "Page-locked host memory that the framework holds.", of Pinned;
     Steps: Counter, "steps", "", "Training steps (ends of optimizer.step).";
     Recorded: Counter, "recorded_events", "", "Events recorded in the sink of a session: samples, steps, phases, errors.";
     Dropped: Counter, "dropped_events", "", "Events that a session could not store.";
@@ -194,7 +199,8 @@ impl Levels {
     /// device id is negative.
     pub fn add_sample(&mut self, event: &Event, device: &DeviceId) {
         let at = event.timestamp_ns;
-        let counters = event.known_counters();
+        let sample = Sample::of_event(event);
+        let counters = sample.counters;
         let program = program_labels(event);
         let used = counters.device_used_bytes;
         let free = counters.device_free_bytes;
@@ -204,10 +210,12 @@ impl Levels {
             self.set_known(Metric::HostUsed, &program, used, at);
             self.set_known(Metric::HostFree, &program, free, at);
             self.set_known(Metric::HostLimit, &program, total, at);
-            for [pid, anonymous, shared] in processes(event) {
-                let process = process_labels(event, pid);
-                self.set_known(Metric::ProcessAnonymous, &process, Some(anonymous), at);
-                self.set_known(Metric::ProcessShared, &process, Some(shared), at);
+            self.set_numbers(&sample, Place::HostMemory, &program, at);
+            for memory in &sample.processes {
+                let process = process_labels(event, memory.pid);
+                let anonymous = Some(memory.anonymous);
+                self.set_known(Metric::ProcessAnonymous, &process, anonymous, at);
+                self.set_known(Metric::ProcessShared, &process, Some(memory.shared), at);
             }
             self.set(Metric::LastSample, program, time, at);
             return;
@@ -218,27 +226,30 @@ impl Levels {
         self.set_known(Metric::DeviceFree, &of_device, free, at);
         self.set_known(Metric::DeviceTotal, &of_device, total, at);
         let labels = device.labels(program, event.device_id);
-        let process_used = count(event, metadata_keys::PROCESS_DEVICE_USED_BYTES);
-        for (pid, bytes) in other_processes(event) {
+        for share in other_processes(&event.metadata) {
             let host = event.host.to_str_lossy();
-            self.add_share(&host, device, event.device_id, (pid, bytes), at);
+            self.add_share(&host, device, event.device_id, share, at);
         }
         let allocated = counters.allocator_allocated_bytes;
         let reserved = counters.allocator_reserved_bytes;
-        self.set_known(Metric::ProcessDevice, &labels, process_used, at);
         self.set_known(Metric::Allocated, &labels, allocated, at);
         self.set_known(Metric::Reserved, &labels, reserved, at);
-        let peak = count(event, metadata_keys::ALLOCATOR_PEAK_BYTES);
-        self.set_known(Metric::AllocatorPeak, &labels, peak, at);
-        let pinned = count(event, metadata_keys::PINNED_BYTES);
-        self.set_known(Metric::Pinned, &labels, pinned, at);
+        self.set_numbers(&sample, Place::Metadata, &labels, at);
         self.set(Metric::LastSample, labels, time, at);
+    }
+
+    /// Sets the metrics that are numbers of a sample's metadata, in one object of them.
+    fn set_numbers(&mut self, sample: &Sample, place: Place, labels: &Labels, at_ns: i64) {
+        let numbers = Metric::OF_NUMBERS.iter();
+        for (metric, number) in numbers.filter(|(_, number)| number.place() == place) {
+            self.set_known(*metric, labels, sample.numbers[*number], at_ns);
+        }
     }
 
     /// Adds the number of training steps if the sample contains it; otherwise returns `false`.
     pub fn add_steps(&mut self, event: &Event, device: &DeviceId) -> bool {
-        let steps = count(event, metadata_keys::STEP_COUNT);
-        let steps = steps.or(count(event, metadata_keys::STEP));
+        let numbers = Sample::of_event(event).numbers;
+        let steps = numbers[SampleNumber::StepCount].or(numbers[SampleNumber::Step]);
         let labels = device.labels(program_labels(event), event.device_id);
         self.set_known(Metric::Steps, &labels, steps, event.timestamp_ns);
         steps.is_some()
@@ -290,29 +301,4 @@ fn process_labels(event: &Event, pid: i64) -> Labels {
         .with_known("job_id", event.job_id.as_ref().map(Text::to_str_lossy))
         .with("rank", event.rank)
         .with("pid", pid)
-}
-
-/// A count in the metadata of a sample.
-fn count(event: &Event, key: &str) -> Option<i64> {
-    let value = event.metadata.int(key)?;
-    (value >= 0).then_some(value)
-}
-
-/// The other processes on the device of a sample, outside of the recorded program: the pid of each,
-/// and its device memory in bytes.
-fn other_processes(event: &Event) -> impl Iterator<Item = (u32, i64)> {
-    let shares = event.metadata.get(metadata_keys::OTHER_PROCESSES);
-    let shares = shares.and_then(Value::as_map).into_iter();
-    let shares = shares.flat_map(stormlog_format::Map::iter);
-    shares.filter_map(|(pid, bytes)| Some((pid.as_str()?.parse().ok()?, bytes.as_int()?)))
-}
-
-/// The pid, anonymous bytes and shared bytes of each process of the program in a sample.
-fn processes(event: &Event) -> impl Iterator<Item = [i64; 3]> {
-    let rows = event.metadata.list(metadata_keys::PROCESSES);
-    rows.iter().filter_map(|row| {
-        let Value::List(cells) = row else { return None };
-        let cell = |index: usize| cells.get(index).and_then(Value::as_int);
-        Some([cell(0)?, cell(1)?, cell(2)?])
-    })
 }

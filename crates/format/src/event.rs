@@ -137,18 +137,36 @@ impl Counters {
         self.allocator_allocated_bytes.or(self.device_used_bytes)
     }
 
-    /// The names and values of the counters, in the order in which a record is written.
-    pub fn named(&self) -> [(&'static str, Option<i64>); 8] {
+    /// The names of the counters, in the order in which a record is written.
+    pub const NAMES: [&'static str; 8] = [
+        "allocator_allocated_bytes",
+        "allocator_reserved_bytes",
+        "allocator_active_bytes",
+        "allocator_inactive_bytes",
+        "allocator_change_bytes",
+        "device_used_bytes",
+        "device_free_bytes",
+        "device_total_bytes",
+    ];
+
+    /// The values of the counters, in the order of [`NAMES`](Self::NAMES).
+    pub fn values(&self) -> [Option<i64>; 8] {
         [
-            ("allocator_allocated_bytes", self.allocator_allocated_bytes),
-            ("allocator_reserved_bytes", self.allocator_reserved_bytes),
-            ("allocator_active_bytes", self.allocator_active_bytes),
-            ("allocator_inactive_bytes", self.allocator_inactive_bytes),
-            ("allocator_change_bytes", self.allocator_change_bytes),
-            ("device_used_bytes", self.device_used_bytes),
-            ("device_free_bytes", self.device_free_bytes),
-            ("device_total_bytes", self.device_total_bytes),
+            self.allocator_allocated_bytes,
+            self.allocator_reserved_bytes,
+            self.allocator_active_bytes,
+            self.allocator_inactive_bytes,
+            self.allocator_change_bytes,
+            self.device_used_bytes,
+            self.device_free_bytes,
+            self.device_total_bytes,
         ]
+    }
+
+    /// The names and values of the counters, in the order of [`NAMES`](Self::NAMES).
+    pub fn named(&self) -> [(&'static str, Option<i64>); 8] {
+        let values = self.values();
+        std::array::from_fn(|index| (Self::NAMES[index], values[index]))
     }
 }
 

@@ -24,6 +24,7 @@ mod python_file;
 mod python_text;
 mod record;
 pub mod rollup;
+mod sample;
 pub mod scan;
 mod session;
 pub mod session_sources;
@@ -49,6 +50,9 @@ pub use placeholders::Placeholders;
 pub use python_file::{is_library_file, is_torch_file};
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
+pub use sample::{
+    Place, ProcessMemory, Sample, SampleNumber, SampleNumbers, SampleReader, other_processes,
+};
 pub use session::{
     LONGEST_RECORDER_MARK, ProcessIdentity, RECORDER_MARK, SelectionKey, SessionError, SessionSpan,
     SessionStatus, SessionSummary, apply_recorder_mark, new_session_id, recorder_mark,

@@ -1,4 +1,5 @@
-//! Keys of event metadata that several crates read or write.
+//! Keys of event metadata that several crates read or write. The keys of numbers in the metadata of
+//! samples are in [`SampleNumber`](crate::SampleNumber).
 
 /// The severity of the event, such as `warning`.
 pub const SEVERITY: &str = "severity";
@@ -16,26 +17,8 @@ pub const OOM_DUMP_PATH: &str = "oom_dump_path";
 /// The phase that begins or ends with the event: an object with its name, its path (the names from
 /// the outermost phase to this one) and its ids.
 pub const PHASE_SCOPE: &str = "phase_scope";
-/// The number of the training step.
-pub const STEP: &str = "step";
-/// The number of the optimizer at the end of whose step the counters were read.
-pub const OPTIMIZER: &str = "optimizer";
-/// The number of steps so far.
-pub const STEP_COUNT: &str = "step_count";
-/// Device memory in use by the recorded process, as the driver counts it.
-pub const PROCESS_DEVICE_USED_BYTES: &str = "process_device_used_bytes";
-/// Device memory in use by all processes that the driver lists, where it is not known which of them
-/// is the recorded process.
-pub const UNASSIGNED_PROCESS_BYTES: &str = "unassigned_process_bytes";
 /// The device memory of the other processes on the device, by their process ids.
 pub const OTHER_PROCESSES: &str = "other_processes";
-/// The allocator's own peak counter: the highest number of allocated bytes since the program last
-/// reset the counter.
-pub const ALLOCATOR_PEAK_BYTES: &str = "allocator_peak_bytes";
-/// When the counters of the allocator were read, where that is before the time of the event.
-pub const ALLOCATOR_READ_NS: &str = "allocator_read_ns";
-/// Pinned host memory that the program holds.
-pub const PINNED_BYTES: &str = "pinned_bytes";
 /// The host memory of a process tree: an object with its kinds, such as `anonymous`.
 pub const HOST_MEMORY: &str = "host_memory";
 /// The host memory of each process of a process tree.

@@ -6,7 +6,7 @@ use crate::metadata_keys::COLLECTOR_PARTIAL_FIELDS;
 use crate::value::{Map, Value};
 
 /// The counters of a record that are only placeholders, one bit for each counter in the order of
-/// [`Counters::named`].
+/// [`Counters::NAMES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placeholders(u8);
 
@@ -22,10 +22,10 @@ impl Placeholders {
         let Value::List(named) = named else {
             return Self::default();
         };
-        let counters = Counters::default().named();
         let index = |name: &Value| {
             let name = name.as_text()?;
-            counters.iter().position(|(counter, _)| *name == **counter)
+            let mut counters = Counters::NAMES.iter();
+            counters.position(|counter| *name == **counter)
         };
         let indices = named.iter().filter_map(index);
         Self(indices.fold(0, |bits, index| bits | (1 << index)))

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use stormlog_format::{
-    EventType, Map, Placeholders, SessionStatus, SessionSummary, Text, Value, classify,
-    metadata_keys, session_sources,
+    EventType, Map, Placeholders, Sample, SampleNumber, SampleReader, SessionStatus,
+    SessionSummary, Text, Value, classify, metadata_keys, session_sources,
 };
 
 use super::end::{Facts, RankEnd};
@@ -16,8 +16,7 @@ use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
-use super::sample::{MetadataReader, SampleMetadata};
-use super::track::{DeviceMemory, OomMark, PhaseSpan, RecordedBy, Track};
+use super::track::{Column, DeviceMemory, OomMark, PhaseSpan, RecordedBy, Track};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
@@ -245,7 +244,7 @@ struct Tracks {
     /// The phases that were entered and not left yet: for each track and scope, their indices in
     /// [`Track::phases`].
     open_phases: HashMap<(usize, Scope), Vec<usize>>,
-    metadata: MetadataReader,
+    samples: SampleReader,
 }
 
 fn tracks(events: &Events) -> (Vec<Track>, Vec<Process>) {
@@ -267,9 +266,13 @@ impl Tracks {
             is_measurement(event)
         };
         if is_counted {
-            let numbers = self.metadata.read(event);
-            self.add_processes(event, &numbers);
-            self.track(event.origin()).push_sample(event, &numbers);
+            let counters = event.counters();
+            let sample = match event.metadata_numbers() {
+                Some(metadata) => self.samples.read_numbered(counters, metadata),
+                None => self.samples.read_text(counters, &event.metadata_json()),
+            };
+            self.add_processes(event, &sample);
+            self.track(event.origin()).push_sample(event, &sample);
         }
         match EventType::of(event.event_type()) {
             Some(EventType::PhaseEnter) => self.enter(event),
@@ -431,12 +434,12 @@ impl Tracks {
         }
     }
 
-    fn add_processes(&mut self, event: EventRef<'_>, numbers: &SampleMetadata) {
-        for [pid, anonymous, shared] in &numbers.processes {
-            if let Some(process) = self.process(*pid, event.origin()) {
+    fn add_processes(&mut self, event: EventRef<'_>, sample: &Sample) {
+        for memory in &sample.processes {
+            if let Some(process) = self.process(memory.pid, event.origin()) {
                 process.t_ns.push(event.timestamp_ns());
-                process.anonymous.push(*anonymous);
-                process.shared.push(*shared);
+                process.anonymous.push(memory.anonymous);
+                process.shared.push(memory.shared);
             }
         }
     }
@@ -510,37 +513,43 @@ impl Track {
         }
     }
 
-    fn push_sample(&mut self, event: EventRef<'_>, numbers: &SampleMetadata) {
+    fn push_sample(&mut self, event: EventRef<'_>, sample: &Sample) {
         let interval_ns = event
             .origin()
             .sampling_interval_ms
             .saturating_mul(1_000_000);
         self.declared_interval_ns = self.declared_interval_ns.max(interval_ns);
         self.t_ns.push(event.timestamp_ns());
-        let counters = event.counters().known(numbers.placeholders);
+        let counters = &sample.counters;
         self.allocated.push(counters.allocator_allocated_bytes);
         self.reserved.push(counters.allocator_reserved_bytes);
         self.used.push(counters.device_used_bytes);
         self.free.push(counters.device_free_bytes);
         self.total.push(counters.device_total_bytes);
         let length = self.t_ns.len();
-        let numbers = [
-            (&mut self.own, numbers.own),
-            (&mut self.unassigned, numbers.unassigned),
-            (&mut self.allocator_read_ns, numbers.allocator_read_ns),
-            (&mut self.peak, numbers.peak),
-            (&mut self.pinned, numbers.pinned),
-            (&mut self.step, numbers.step),
-            (&mut self.optimizer, numbers.optimizer),
-            (&mut self.step_count, numbers.step_count),
-            (&mut self.anonymous, numbers.anonymous),
-            (&mut self.shared, numbers.shared),
-        ];
-        for (column, value) in numbers {
-            if let Some(value) = value {
+        for (number, value) in sample.numbers.known() {
+            if let Some(column) = self.column_of(number) {
                 column.push_as(length, value);
             }
         }
+    }
+
+    /// The column with a number of the samples; `None` for a number that no detector and no
+    /// picture needs.
+    fn column_of(&mut self, number: SampleNumber) -> Option<&mut Column> {
+        Some(match number {
+            SampleNumber::Own => &mut self.own,
+            SampleNumber::Unassigned => &mut self.unassigned,
+            SampleNumber::AllocatorReadNs => &mut self.allocator_read_ns,
+            SampleNumber::AllocatorPeak => &mut self.peak,
+            SampleNumber::Pinned => &mut self.pinned,
+            SampleNumber::Step => &mut self.step,
+            SampleNumber::Optimizer => &mut self.optimizer,
+            SampleNumber::StepCount => &mut self.step_count,
+            SampleNumber::HostAnonymous => &mut self.anonymous,
+            SampleNumber::HostShared => &mut self.shared,
+            SampleNumber::HostFile => return None,
+        })
     }
 }
 

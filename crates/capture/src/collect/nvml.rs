@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use stormlog_format::{Counters, Map, metadata_keys};
+use stormlog_format::{Counters, Map, SampleNumber};
 
 use super::process_tree::descendants;
 use super::{CollectError, Collector, CounterSource, Reading, signed};
@@ -182,7 +182,7 @@ impl Collector for NvmlCollector {
             let pids = descendants(std::path::Path::new("/proc"), root);
             match process_memory(self.gpu.index, |pid| pids.contains(&pid)) {
                 Ok(Some(bytes)) => {
-                    metadata.insert(metadata_keys::PROCESS_DEVICE_USED_BYTES, signed(bytes));
+                    metadata.insert(SampleNumber::Own.key(), signed(bytes));
                 }
                 Ok(None) => {}
                 Err(error) => errors.push(error),

@@ -1,7 +1,7 @@
 //! Detects memory peaks between two readings by comparing the allocator's own peak counter, such as
 //! PyTorch's `max_memory_allocated`, at both readings.
 
-use stormlog_format::metadata_keys;
+use stormlog_format::SampleNumber;
 
 use super::Reading;
 
@@ -21,7 +21,7 @@ impl Peak {
         }
         reading
             .metadata
-            .insert(metadata_keys::ALLOCATOR_PEAK_BYTES, peak);
+            .insert(SampleNumber::AllocatorPeak.key(), peak);
     }
 }
 

@@ -13,7 +13,7 @@ mod steps;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Counters, Map, metadata_keys};
+use stormlog_format::{Counters, Map, SampleNumber};
 
 use self::attention::level_anywhere;
 pub use self::attention::{Attended, Attention};
@@ -213,7 +213,7 @@ impl<A: Allocator> TorchCollector<A> {
         let mut facts = Map::new();
         let steps = self.shared.steps.count();
         if steps > 0 {
-            facts.insert(metadata_keys::STEP_COUNT, signed(steps));
+            facts.insert(SampleNumber::StepCount.key(), signed(steps));
         }
         facts
     }
@@ -251,8 +251,8 @@ impl<A: Allocator> Collector for TorchCollector<A> {
             let readings = waiting.into_iter().map(|step| {
                 self.last = Some(step.allocator);
                 let mut facts = self.step_facts();
-                facts.insert(metadata_keys::STEP, signed(step.step));
-                facts.insert(metadata_keys::OPTIMIZER, signed(step.optimizer));
+                facts.insert(SampleNumber::Step.key(), signed(step.step));
+                facts.insert(SampleNumber::Optimizer.key(), signed(step.optimizer));
                 self.reading(&device, facts)
             });
             return Ok(readings.collect());
@@ -265,7 +265,7 @@ impl<A: Allocator> Collector for TorchCollector<A> {
         if !reads_now {
             reading
                 .metadata
-                .insert(metadata_keys::ALLOCATOR_READ_NS, reading.timestamp_ns);
+                .insert(SampleNumber::AllocatorReadNs.key(), reading.timestamp_ns);
             reading.timestamp_ns = device.read_ns;
         }
         Ok(vec![reading])

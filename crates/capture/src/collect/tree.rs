@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{EventType, Map, Value, metadata_keys};
+use stormlog_format::{EventType, Map, SampleNumber, Value, metadata_keys};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots};
 use super::process_tree::descendants;
@@ -244,9 +244,9 @@ impl Collector for TreeCollector {
         let room = super::host::within_declared(self.declared, self.room, level);
         let total = room.total.map(|total| total.max(level));
         let mut host = Map::new();
-        host.insert("anonymous", signed(parts.anonymous));
-        host.insert("shared", signed(parts.shared));
-        host.insert("file", signed(parts.file));
+        host.insert(SampleNumber::HostAnonymous.key(), signed(parts.anonymous));
+        host.insert(SampleNumber::HostShared.key(), signed(parts.shared));
+        host.insert(SampleNumber::HostFile.key(), signed(parts.file));
         host.insert("counted_once", Value::Bool(is_exact));
         if let Some(limit) = self.group.as_ref().and_then(MemoryGroup::limit) {
             host.insert("cgroup_limit", signed(limit));

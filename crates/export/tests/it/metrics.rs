@@ -108,6 +108,37 @@ fn a_device_and_its_process_have_their_own_series() {
 }
 
 #[test]
+fn numbers_that_are_no_counts_have_no_series() {
+    let mut device = sample(0, NOW);
+    device.metadata.insert("process_device_used_bytes", -5);
+    device.metadata.insert("allocator_peak_bytes", "7");
+    device
+        .metadata
+        .insert("pinned_bytes", Value::Float(f64::NAN));
+    device.metadata.insert("step_count", Value::Bool(true));
+    let mut others = Map::new();
+    others.insert("815", -1);
+    others.insert("816", Value::Null);
+    device
+        .metadata
+        .insert("other_processes", Value::Map(others));
+    let mut host = sample(-1, NOW);
+    let row = Value::List([4712, -1, 2].map(Value::Int).to_vec());
+    host.metadata.insert("processes", Value::List(vec![row]));
+    let lines = lines(&of_samples(&[(device, gpu()), (host, DeviceId::default())]));
+    for metric in [
+        "process_device_memory_used",
+        "allocator_peak",
+        "host_memory_pinned",
+        "steps",
+        "process_host_memory_",
+    ] {
+        let prefix = format!("stormlog_{metric}");
+        assert!(!lines.iter().any(|line| line.starts_with(&prefix)));
+    }
+}
+
+#[test]
 fn host_memory_is_that_of_the_program_and_of_each_process() {
     let mut event = sample(-1, NOW);
     let row = |numbers: [i64; 4]| Value::List(numbers.map(Value::Int).to_vec());

@@ -11,7 +11,7 @@ use pyo3::types::PyString;
 use stormlog_capture::collect::CollectError;
 use stormlog_capture::collect::torch::{Allocator, AllocatorReading};
 use stormlog_capture::record::clock::now_ns;
-use stormlog_format::{Counters, Map, metadata_keys};
+use stormlog_format::{Counters, Map, SampleNumber};
 
 use crate::sources::{interpreter_is_gone, message};
 
@@ -90,7 +90,7 @@ impl PythonAllocator {
         let stats = stats.call1((self.functions.index,))?;
         let mut reading = filled(py, &stats)?;
         if let Some(pinned) = self.pinned(py) {
-            reading.facts.insert(metadata_keys::PINNED_BYTES, pinned);
+            reading.facts.insert(SampleNumber::Pinned.key(), pinned);
         }
         if self.asks_for_device {
             let info = self.functions.mem_get_info.call1(py, (self.index(),));

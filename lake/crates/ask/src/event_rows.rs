@@ -6,10 +6,10 @@ use datafusion::arrow::compute::{SortColumn, lexsort_to_indices, take_record_bat
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 use stormlog_analysis::{Events, EventsBuilder};
-use stormlog_format::Version;
 use stormlog_format::json::RawString;
 use stormlog_format::scan::{RawOrigin, RawRecord};
-use stormlog_lake_tables::{COUNTERS, COVERED, Covered, join_metadata};
+use stormlog_format::{Counters, SampleNumber, SampleNumbers, Version};
+use stormlog_lake_tables::{covered, join_metadata};
 
 use crate::columns::{Ints, Texts};
 
@@ -48,8 +48,8 @@ const TEXTS: [&str; 8] = [
 
 /// The columns of an event, in the order in which queries select them, and whether each is a text.
 pub(crate) fn event_columns() -> Vec<(&'static str, bool)> {
-    let covered = COVERED.iter().map(|(column, _, _)| *column);
-    let columns = SHARED.into_iter().chain(COUNTERS).chain(covered);
+    let numbers = covered().map(|(_, column)| column);
+    let columns = SHARED.into_iter().chain(Counters::NAMES).chain(numbers);
     columns.map(|name| (name, TEXTS.contains(&name))).collect()
 }
 
@@ -69,26 +69,25 @@ impl EventQuery {
     /// `session_id`. The statement selects rows of the sessions in this relation, or of all
     /// sessions if `chosen` is empty.
     pub(crate) fn sql(&self, chosen: &str) -> String {
-        let covered = || COVERED.iter().map(|(column, _, _)| *column);
         let parts = [
             (
                 "samples",
                 &self.of_samples,
-                covered().map(str::to_owned).collect(),
+                covered().map(|(_, column)| column.to_owned()).collect(),
             ),
             (
                 "events",
                 &self.of_events,
                 covered()
-                    .map(|column| format!("CAST(NULL AS BIGINT) AS {column}"))
+                    .map(|(_, column)| format!("CAST(NULL AS BIGINT) AS {column}"))
                     .collect::<Vec<_>>(),
             ),
         ];
-        let selections = parts.into_iter().filter_map(|(table, condition, covered)| {
+        let selections = parts.into_iter().filter_map(|(table, condition, numbers)| {
             let condition = condition.as_ref()?;
-            let shared = SHARED.into_iter().chain(COUNTERS);
+            let shared = SHARED.into_iter().chain(Counters::NAMES);
             let columns = shared.map(|column| format!("{table}.{column} AS {column}"));
-            let columns: Vec<String> = columns.chain(covered).collect();
+            let columns: Vec<String> = columns.chain(numbers).collect();
             let join = if chosen.is_empty() {
                 String::new()
             } else {
@@ -149,7 +148,7 @@ pub(crate) struct EventRows {
     context: Texts,
     metadata: Texts,
     counters: Vec<Ints>,
-    covered: Vec<Ints>,
+    numbers: Vec<(SampleNumber, Ints)>,
 }
 
 impl EventRows {
@@ -174,13 +173,12 @@ impl EventRows {
             event_type: text("event_type")?,
             context: text("context")?,
             metadata: text("metadata")?,
-            counters: COUNTERS
+            counters: Counters::NAMES
                 .iter()
                 .map(|name| int(name))
                 .collect::<Result<_>>()?,
-            covered: COVERED
-                .iter()
-                .map(|(name, _, _)| int(name))
+            numbers: covered()
+                .map(|(number, column)| Ok((number, int(column)?)))
                 .collect::<Result<_>>()?,
         })
     }
@@ -197,15 +195,15 @@ impl EventRows {
 
     /// Converts the row with this index to an event and adds it to the builder.
     pub(crate) fn push_row(&self, row: usize, builder: &mut EventsBuilder) {
-        let mut covered = Covered::default();
-        for (value, column) in covered.iter_mut().zip(&self.covered) {
-            *value = column.get(row);
+        let mut numbers = SampleNumbers::default();
+        for (number, column) in &self.numbers {
+            numbers[*number] = column.get(row);
         }
         let mut counters = [None; 8];
         for (value, column) in counters.iter_mut().zip(&self.counters) {
             *value = column.get(row);
         }
-        let metadata = join_metadata(self.metadata.text(row).as_bytes(), &covered);
+        let metadata = join_metadata(self.metadata.text(row).as_bytes(), &numbers);
         let context = self.context.get(row).map(|text| RawString {
             bytes: text.as_bytes(),
             escaped: false,

@@ -16,6 +16,6 @@ pub use error::LakeError;
 pub use files::{PARTITION, single_files};
 pub use lake::{Lake, delta_error, register_table};
 pub use ledger::{Ledger, read_ledger};
-pub use metadata::{COVERED, Covered, Splitter, join_metadata};
+pub use metadata::{Splitter, covered, join_metadata};
 pub use properties::writer_properties;
-pub use schema::{COUNTERS, Table};
+pub use schema::Table;

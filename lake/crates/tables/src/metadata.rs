@@ -10,32 +10,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use stormlog_format::json::Reader;
+use stormlog_format::metadata_keys::HOST_MEMORY;
 use stormlog_format::skeleton::{Layouts, Numbered, Skeleton, integers_of};
+use stormlog_format::{Place, SampleNumber, SampleNumbers};
 
-/// The numbers that have columns: the column, the key in the metadata, and whether the key is
-/// inside `host_memory`.
-pub const COVERED: [(&str, &str, bool); 10] = [
-    ("step", "step", false),
-    ("optimizer", "optimizer", false),
-    ("step_count", "step_count", false),
-    ("allocator_peak_bytes", "allocator_peak_bytes", false),
-    ("allocator_read_ns", "allocator_read_ns", false),
-    (
-        "process_device_used_bytes",
-        "process_device_used_bytes",
-        false,
-    ),
-    ("pinned_bytes", "pinned_bytes", false),
-    ("host_anonymous_bytes", "anonymous", true),
-    ("host_shared_bytes", "shared", true),
-    ("host_file_bytes", "file", true),
-];
-
-const HOST_MEMORY: &[u8] = b"host_memory";
-
-/// The numbers of one sample's metadata, in the order of [`COVERED`]; `None` for a number that the
-/// metadata do not have.
-pub type Covered = [Option<i64>; COVERED.len()];
+/// The numbers that have columns, in the order of the columns, and the name of each column.
+pub fn covered() -> impl Iterator<Item = (SampleNumber, &'static str)> {
+    let numbers = SampleNumber::ALL.into_iter();
+    numbers.filter_map(|number| Some((number, number.column()?)))
+}
 
 /// Splits the metadata of samples into numbers that have columns and the remaining text. Metadata
 /// that differ from earlier ones only in their integers are not parsed again.
@@ -54,7 +37,7 @@ pub struct Splitter {
 #[derive(Debug, Default)]
 struct SplitText {
     text: Vec<u8>,
-    numbers: Covered,
+    numbers: SampleNumbers,
     rest: String,
 }
 
@@ -73,8 +56,8 @@ struct Layout {
 /// Where an integer of the metadata is stored.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
-    /// In the column with this index in [`COVERED`].
-    Column(usize),
+    /// In the column of this number.
+    Column(SampleNumber),
     /// In the remaining text.
     Rest,
 }
@@ -82,7 +65,7 @@ enum Slot {
 impl Splitter {
     /// Splits the JSON text of metadata into the numbers that have columns of their own, and the
     /// remaining text.
-    pub fn split(&mut self, text: &[u8]) -> (Covered, &str) {
+    pub fn split(&mut self, text: &[u8]) -> (SampleNumbers, &str) {
         let last = &mut self.last;
         if last.text != text {
             let split = Split::of(text);
@@ -95,7 +78,7 @@ impl Splitter {
 
     /// Like [`split`](Self::split), for metadata that are given as a skeleton (the text between
     /// integers) and their integers.
-    pub fn split_numbers(&mut self, metadata: Numbered<'_>) -> (Covered, &str) {
+    pub fn split_numbers(&mut self, metadata: Numbered<'_>) -> (SampleNumbers, &str) {
         let rest = &mut self.rest;
         let known = self.layouts.read(|layout| layout.split(metadata, rest));
         let numbers = known.unwrap_or_else(|| {
@@ -112,14 +95,14 @@ impl Splitter {
 impl Layout {
     /// Splits metadata that have this layout: returns the numbers and stores the remaining text in
     /// `rest`. `None` if the metadata have another layout.
-    fn split(&mut self, metadata: Numbered<'_>, rest: &mut String) -> Option<Covered> {
+    fn split(&mut self, metadata: Numbered<'_>, rest: &mut String) -> Option<SampleNumbers> {
         if !Arc::ptr_eq(&self.skeleton, metadata.skeleton) {
             if self.skeleton != *metadata.skeleton {
                 return None;
             }
             self.skeleton = Arc::clone(metadata.skeleton);
         }
-        let mut numbers = Covered::default();
+        let mut numbers = SampleNumbers::default();
         let mut constants = self.constants.iter().map(String::as_str);
         rest.clear();
         for (slot, integer) in self.slots.iter().zip(metadata.integers) {
@@ -142,7 +125,7 @@ impl Layout {
 #[derive(Default)]
 struct Split {
     rest: Vec<u8>,
-    numbers: Covered,
+    numbers: SampleNumbers,
     /// The byte range of each integer in the metadata, and where the integer is stored.
     integers: Vec<(Range<usize>, Slot)>,
     /// The byte ranges in `rest` of the integers that stay in the text.
@@ -154,7 +137,7 @@ struct Split {
 impl Split {
     fn of(text: &[u8]) -> Self {
         let mut split = Self::default();
-        if !split_object(text, 0, false, &mut split) {
+        if !split_object(text, 0, Place::Metadata, &mut split) {
             split.rest = text.to_vec();
             split.is_whole = true;
         }
@@ -206,7 +189,7 @@ impl Split {
 /// Splits the JSON object `text`, which begins at `offset` in the metadata. Returns whether the
 /// object can be restored exactly from its parts. `split` gets the numbers in both cases, as far as
 /// the text can be read.
-fn split_object(text: &[u8], offset: usize, is_host: bool, split: &mut Split) -> bool {
+fn split_object(text: &[u8], offset: usize, place: Place, split: &mut Split) -> bool {
     let mut reader = Reader::new(text);
     if !reader.eat(b'{') {
         return false;
@@ -233,9 +216,8 @@ fn split_object(text: &[u8], offset: usize, is_host: bool, split: &mut Split) ->
         usual += key.bytes.len() + value.len() + 4 + if before.is_some() { 2 } else { 0 };
         is_exact &= !key.escaped && before.is_none_or(|before| before < key.bytes);
         before = Some(key.bytes);
-        let mut covered = COVERED.iter();
-        let column = covered
-            .position(|(_, name, of_host)| *of_host == is_host && name.as_bytes() == key.bytes);
+        let column = SampleNumber::of_key(place, key.bytes);
+        let column = column.filter(|number| number.column().is_some());
         let number = column.and_then(|column| Some((column, count(value)?)));
         if let Some((column, number)) = number {
             split.numbers[column] = Some(number);
@@ -248,8 +230,8 @@ fn split_object(text: &[u8], offset: usize, is_host: bool, split: &mut Split) ->
             split.rest.push(b'"');
             split.rest.extend_from_slice(key.bytes);
             split.rest.extend_from_slice(b"\": ");
-            if !is_host && key.bytes == HOST_MEMORY {
-                is_exact &= split_object(value, value_start, true, split);
+            if place == Place::Metadata && key.bytes == HOST_MEMORY.as_bytes() {
+                is_exact &= split_object(value, value_start, Place::HostMemory, split);
             } else {
                 split.push(value, value_start, column.is_some());
             }
@@ -264,26 +246,23 @@ fn split_object(text: &[u8], offset: usize, is_host: bool, split: &mut Split) ->
     is_exact && usual == text.len()
 }
 
-/// Parses a number that is not negative and has no leading zeros.
+/// Parses a number whose text can be restored exactly; `-0` cannot.
 fn count(text: &[u8]) -> Option<i64> {
-    let is_usual = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || text[0] != b'0');
-    if !is_usual {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let number = SampleNumber::parse(text);
+    number.filter(|_| text.first() != Some(&b'-'))
 }
 
 /// Restores the JSON text of metadata from the remaining text and the numbers that were split off.
-pub fn join_metadata(rest: &[u8], numbers: &Covered) -> Vec<u8> {
-    if numbers.iter().all(Option::is_none) {
+pub fn join_metadata(rest: &[u8], numbers: &SampleNumbers) -> Vec<u8> {
+    if numbers.known().next().is_none() {
         return rest.to_vec();
     }
-    join_object(rest, false, numbers).unwrap_or_else(|| rest.to_vec())
+    join_object(rest, Place::Metadata, numbers).unwrap_or_else(|| rest.to_vec())
 }
 
 /// Restores a JSON object; `None` where the text is not an object and was therefore stored as a
 /// whole.
-fn join_object(rest: &[u8], is_host: bool, numbers: &Covered) -> Option<Vec<u8>> {
+fn join_object(rest: &[u8], place: Place, numbers: &SampleNumbers) -> Option<Vec<u8>> {
     let mut reader = Reader::new(rest);
     if !reader.eat(b'{') {
         return None;
@@ -295,8 +274,8 @@ fn join_object(rest: &[u8], is_host: bool, numbers: &Covered) -> Option<Vec<u8>>
             let key = reader.key().ok()?;
             reader.skip_space();
             let value = reader.skip_value().ok()?;
-            let value = if !is_host && key.bytes == HOST_MEMORY {
-                join_object(value, true, numbers).unwrap_or_else(|| value.to_vec())
+            let value = if place == Place::Metadata && key.bytes == HOST_MEMORY.as_bytes() {
+                join_object(value, Place::HostMemory, numbers).unwrap_or_else(|| value.to_vec())
             } else {
                 value.to_vec()
             };
@@ -307,17 +286,16 @@ fn join_object(rest: &[u8], is_host: bool, numbers: &Covered) -> Option<Vec<u8>>
         }
     }
     let before = entries.len();
-    for ((_, name, of_host), number) in COVERED.iter().zip(numbers) {
-        let is_here = || entries.iter().any(|(key, _)| *key == name.as_bytes());
-        if let Some(number) = number
-            && *of_host == is_host
-        {
-            // The text still contains this key: no number was moved from it to a column.
-            if is_here() {
-                return Some(rest.to_vec());
-            }
-            entries.push((name.as_bytes(), number.to_string().into_bytes()));
+    for (number, value) in numbers.known() {
+        if number.place() != place {
+            continue;
         }
+        let key = number.key().as_bytes();
+        // The text still contains this key: no number was moved from it to a column.
+        if entries.iter().any(|(other, _)| *other == key) {
+            return Some(rest.to_vec());
+        }
+        entries.push((key, value.to_string().into_bytes()));
     }
     if entries.len() > before {
         entries.sort_by(|a, b| a.0.cmp(b.0));
@@ -342,7 +320,7 @@ mod tests {
 
     use super::*;
 
-    fn round(text: &str) -> (String, Covered) {
+    fn round(text: &str) -> (String, SampleNumbers) {
         let mut splitter = Splitter::default();
         let (numbers, rest) = splitter.split(text.as_bytes());
         let joined = join_metadata(rest.as_bytes(), &numbers);
@@ -390,7 +368,16 @@ mod tests {
             r#"{"allocator_peak_bytes": 9, "backend": "cuda", "optimizer": 0, "other": {"4": 5}, "step": 12, "step_count": 40}"#,
         );
         assert_eq!(rest, r#"{"backend": "cuda", "other": {"4": 5}}"#);
-        assert_eq!(numbers[..4], [Some(12), Some(0), Some(40), Some(9)]);
+        let numbers: Vec<_> = numbers.known().collect();
+        assert_eq!(
+            numbers,
+            [
+                (SampleNumber::Step, 12),
+                (SampleNumber::Optimizer, 0),
+                (SampleNumber::StepCount, 40),
+                (SampleNumber::AllocatorPeak, 9),
+            ]
+        );
     }
 
     #[test]
@@ -402,7 +389,15 @@ mod tests {
             rest,
             r#"{"host_memory": {"cgroup_limit": 8}, "processes": [[7, 1, 2]]}"#
         );
-        assert_eq!(numbers[7..], [Some(3), Some(0), Some(4)]);
+        let numbers: Vec<_> = numbers.known().collect();
+        assert_eq!(
+            numbers,
+            [
+                (SampleNumber::HostAnonymous, 3),
+                (SampleNumber::HostShared, 0),
+                (SampleNumber::HostFile, 4),
+            ]
+        );
         let (rest, _) = round(r#"{"host_memory": {"anonymous": 3}}"#);
         assert_eq!(rest, r#"{"host_memory": {}}"#);
     }
@@ -433,9 +428,12 @@ mod tests {
             r#"{"step": true}"#,
             r#"{"step": 99999999999999999999}"#,
             r#"{"host_memory": 4}"#,
+            r#"{"step": -0}"#,
+            // A number without a column.
+            r#"{"unassigned_process_bytes": 5}"#,
         ] {
             let (rest, numbers) = round(text);
-            assert_eq!((rest.as_str(), numbers), (text, Covered::default()));
+            assert_eq!((rest.as_str(), numbers), (text, SampleNumbers::default()));
         }
     }
 }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use stormlog_format::Counters;
+
+use crate::metadata::covered;
 
 /// A table of the lake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
-    /// One row for each sample: the counters, and the numbers of its metadata that detectors read.
+    /// One row for each sample: the counters, and the numbers in its metadata.
     Samples,
     /// One row for each sample that was taken at the end of an optimizer step.
     Steps,
@@ -29,19 +32,6 @@ pub enum Table {
     /// One row for each unit (sink, file or bundle) that was ingested.
     Sources,
 }
-
-/// The names of the columns with an event's memory counters, in the order of the fields of an
-/// event.
-pub const COUNTERS: [&str; 8] = [
-    "allocator_allocated_bytes",
-    "allocator_reserved_bytes",
-    "allocator_active_bytes",
-    "allocator_inactive_bytes",
-    "allocator_change_bytes",
-    "device_used_bytes",
-    "device_free_bytes",
-    "device_total_bytes",
-];
 
 /// The type of a column; a column whose kind starts with `Maybe` can be `NULL`.
 #[derive(Clone, Copy)]
@@ -78,30 +68,6 @@ const ORIGIN: Columns = &[
     ("schema_version", Int),
     ("event_type", Text),
     ("context", MaybeText),
-    ("allocator_allocated_bytes", MaybeInt),
-    ("allocator_reserved_bytes", MaybeInt),
-    ("allocator_active_bytes", MaybeInt),
-    ("allocator_inactive_bytes", MaybeInt),
-    ("allocator_change_bytes", MaybeInt),
-    ("device_used_bytes", MaybeInt),
-    ("device_free_bytes", MaybeInt),
-    ("device_total_bytes", MaybeInt),
-    ("metadata", Text),
-];
-
-/// Columns for numbers in the metadata of samples; the text in the column `metadata` does not
-/// contain them.
-const OF_METADATA: Columns = &[
-    ("step", MaybeInt),
-    ("optimizer", MaybeInt),
-    ("step_count", MaybeInt),
-    ("allocator_peak_bytes", MaybeInt),
-    ("allocator_read_ns", MaybeInt),
-    ("process_device_used_bytes", MaybeInt),
-    ("pinned_bytes", MaybeInt),
-    ("host_anonymous_bytes", MaybeInt),
-    ("host_shared_bytes", MaybeInt),
-    ("host_file_bytes", MaybeInt),
 ];
 
 const OF_EVENTS: Columns = &[("is_oom", Flag), ("is_alert", Flag)];
@@ -291,6 +257,13 @@ const SOURCES: Columns = &[
     ("attachments", MaybeText),
 ];
 
+/// The columns that the tables `samples` and `events` have in common.
+fn event_columns() -> impl Iterator<Item = (&'static str, Kind)> {
+    let counters = Counters::NAMES.map(|name| (name, MaybeInt));
+    let metadata = [("metadata", Text)];
+    ORIGIN.iter().copied().chain(counters).chain(metadata)
+}
+
 impl Table {
     /// All tables, in the order in which an ingest commits them.
     pub const ALL: [Self; 10] = [
@@ -340,22 +313,28 @@ impl Table {
         Self::ALL.into_iter().find(|table| table.name() == name)
     }
 
+    fn columns(self) -> Vec<(&'static str, Kind)> {
+        let columns = match self {
+            Self::Samples => {
+                let numbers = covered().map(|(_, column)| (column, MaybeInt));
+                return event_columns().chain(numbers).collect();
+            }
+            Self::Events => return event_columns().chain(OF_EVENTS.iter().copied()).collect(),
+            Self::Steps => STEPS,
+            Self::Rollups => ROLLUPS,
+            Self::Sessions => SESSIONS,
+            Self::Ooms => OOMS,
+            Self::Runs => RUNS,
+            Self::Findings => FINDINGS,
+            Self::Issues => ISSUES,
+            Self::Sources => SOURCES,
+        };
+        columns.to_vec()
+    }
+
     /// The columns of the table, including the partition column `date`.
     pub fn schema(self) -> SchemaRef {
-        let parts: &[Columns] = match self {
-            Self::Samples => &[ORIGIN, OF_METADATA],
-            Self::Steps => &[STEPS],
-            Self::Events => &[ORIGIN, OF_EVENTS],
-            Self::Rollups => &[ROLLUPS],
-            Self::Sessions => &[SESSIONS],
-            Self::Ooms => &[OOMS],
-            Self::Runs => &[RUNS],
-            Self::Findings => &[FINDINGS],
-            Self::Issues => &[ISSUES],
-            Self::Sources => &[SOURCES],
-        };
-        let columns = parts.iter().flat_map(|part| part.iter());
-        let fields = columns.map(|(name, kind)| {
+        let fields = self.columns().into_iter().map(|(name, kind)| {
             let (data_type, is_nullable) = match kind {
                 Date => (DataType::Date32, false),
                 Int => (DataType::Int64, false),
@@ -365,7 +344,7 @@ impl Table {
                 Text => (DataType::Utf8, false),
                 MaybeText => (DataType::Utf8, true),
             };
-            Field::new(*name, data_type, is_nullable)
+            Field::new(name, data_type, is_nullable)
         });
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }

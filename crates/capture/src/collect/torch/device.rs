@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Map, Value, metadata_keys};
+use stormlog_format::{Map, SampleNumber, Value, metadata_keys};
 
 use crate::collect::nvml::{self, Gpu, ProcessShare};
 use crate::collect::signed;
@@ -97,7 +97,7 @@ fn share_facts(shares: &[ProcessShare], own: u32, holds_memory: bool) -> Map {
         for share in shares {
             let bytes = signed(share.bytes);
             if share.pid == own {
-                facts.insert(metadata_keys::PROCESS_DEVICE_USED_BYTES, bytes);
+                facts.insert(SampleNumber::Own.key(), bytes);
             } else {
                 others.insert(share.pid.to_string(), bytes);
             }
@@ -108,7 +108,7 @@ fn share_facts(shares: &[ProcessShare], own: u32, holds_memory: bool) -> Map {
     } else if holds_memory && !shares.is_empty() {
         let all = shares.iter().map(|share| share.bytes);
         let all = all.fold(0, u64::saturating_add);
-        facts.insert(metadata_keys::UNASSIGNED_PROCESS_BYTES, signed(all));
+        facts.insert(SampleNumber::Unassigned.key(), signed(all));
     }
     facts
 }

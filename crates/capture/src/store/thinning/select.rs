@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use stormlog_format::scan::RawRecord;
-use stormlog_format::{Event, EventType, Map, Value, json, metadata_keys};
+use stormlog_format::{Event, EventType, Map, SampleNumber, Value, json, metadata_keys};
 
 /// The types of events that count as samples, which thinning may remove.
 const THINNED_TYPES: [EventType; 2] = [EventType::Sample, EventType::Step];
@@ -271,15 +271,13 @@ impl Series {
         }
         let is_step = EventType::Step.is(event_type)
             || metadata
-                .get(metadata_keys::STEP)
+                .get(SampleNumber::Step.key())
                 .is_some_and(|step| *step != Value::Null);
         if !is_step {
             return Some(Self::Timed);
         }
-        Some(Self::Steps(match metadata.get(metadata_keys::OPTIMIZER) {
-            Some(Value::Int(optimizer)) => Some(*optimizer),
-            _ => None,
-        }))
+        let optimizer = metadata.int(SampleNumber::Optimizer.key());
+        Some(Self::Steps(optimizer))
     }
 }
 

@@ -9,8 +9,8 @@ use datafusion::arrow::array::{ArrayRef, Date32Builder, Int64Builder, RecordBatc
 use datafusion::arrow::error::ArrowError;
 use hashbrown::HashMap;
 use stormlog_analysis::EventRef;
-use stormlog_format::Text;
-use stormlog_lake_tables::{Covered, Table};
+use stormlog_format::{SampleNumber, SampleNumbers, Text};
+use stormlog_lake_tables::Table;
 
 use super::rows::{day, text};
 
@@ -86,7 +86,7 @@ pub(super) struct Rollups {
 }
 
 impl Rollups {
-    pub(super) fn push(&mut self, source_id: &str, event: EventRef<'_>, numbers: &Covered) {
+    pub(super) fn push(&mut self, source_id: &str, event: EventRef<'_>, numbers: &SampleNumbers) {
         let index = self.index_of(source_id, event);
         let minute = &mut self.minutes[index].1;
         let time = event.timestamp_ns();
@@ -111,7 +111,7 @@ impl Rollups {
             .add(both.map(|(held, used)| held.saturating_sub(used)));
         minute.free.add(event.free_bytes());
         minute.total.add(event.total_bytes());
-        if numbers[0].is_some() {
+        if numbers[SampleNumber::Step].is_some() {
             minute.step_floor.add(allocated);
         }
     }

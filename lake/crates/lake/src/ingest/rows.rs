@@ -7,8 +7,8 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::error::ArrowError;
 use stormlog_analysis::{EventRef, Events, Origin};
-use stormlog_format::{Text, classify};
-use stormlog_lake_tables::{COVERED, Covered, Splitter, Table};
+use stormlog_format::{SampleNumber, SampleNumbers, Text, classify};
+use stormlog_lake_tables::{Splitter, Table, covered};
 
 use super::rollups::Rollups;
 
@@ -30,7 +30,7 @@ pub(super) fn day(timestamp_ns: i64) -> i32 {
 #[derive(Default)]
 pub(super) struct FactRows {
     samples: EventColumns,
-    covered: [Int64Builder; COVERED.len()],
+    numbers: NumberColumns,
     events: EventColumns,
     is_oom: BooleanBuilder,
     is_alert: BooleanBuilder,
@@ -94,11 +94,9 @@ impl FactRows {
                 added.samples += 1;
                 self.samples
                     .push(source_id, seq, event, rest, &mut of_samples);
-                for (column, number) in self.covered.iter_mut().zip(numbers) {
-                    column.append_option(number);
-                }
+                self.numbers.push(&numbers);
             }
-            if steps && numbers[0].is_some() {
+            if steps && numbers[SampleNumber::Step].is_some() {
                 self.steps
                     .push(source_id, seq, event, &numbers, &mut of_steps);
             }
@@ -131,7 +129,7 @@ impl FactRows {
     pub(super) fn take(&mut self) -> Result<Vec<(Table, RecordBatch)>, ArrowError> {
         self.text_bytes = 0;
         let mut samples = self.samples.take();
-        samples.extend(self.covered.iter_mut().map(taken));
+        samples.extend(self.numbers.take());
         let mut events = self.events.take();
         events.push(array(self.is_oom.finish()));
         events.push(array(self.is_alert.finish()));
@@ -274,8 +272,8 @@ impl EventColumns {
         self.timestamp_ns.append_value(event.timestamp_ns());
         self.event_type.push(Some(event.event_type()));
         self.context.push(event.context());
-        let counters = event.counters().named();
-        for (column, (_, counter)) in self.counters.iter_mut().zip(counters) {
+        let counters = event.counters().values();
+        for (column, counter) in self.counters.iter_mut().zip(counters) {
             column.append_option(counter);
         }
         self.metadata.append_value(metadata);
@@ -340,6 +338,28 @@ impl EventColumns {
     }
 }
 
+/// The columns for the numbers in the metadata of samples.
+struct NumberColumns(Vec<(SampleNumber, Int64Builder)>);
+
+impl Default for NumberColumns {
+    fn default() -> Self {
+        let columns = covered().map(|(number, _)| (number, Int64Builder::new()));
+        Self(columns.collect())
+    }
+}
+
+impl NumberColumns {
+    fn push(&mut self, numbers: &SampleNumbers) {
+        for (number, column) in &mut self.0 {
+            column.append_option(numbers[*number]);
+        }
+    }
+
+    fn take(&mut self) -> impl Iterator<Item = ArrayRef> {
+        self.0.iter_mut().map(|(_, column)| taken(column))
+    }
+}
+
 /// Adds several rows with the same text to a column.
 fn repeat(column: &mut StringBuilder, text: Option<&str>, rows: usize) {
     match text {
@@ -368,21 +388,20 @@ impl StepColumns {
         source_id: &str,
         seq: i64,
         event: EventRef<'a>,
-        numbers: &Covered,
+        numbers: &SampleNumbers,
         run: &mut Option<Run<'a>>,
     ) {
         let ended = Run::extend(run, event);
         self.end_run(source_id, ended);
         self.seq.append_value(seq);
         self.timestamp_ns.append_value(event.timestamp_ns());
-        let [step, optimizer, step_count, peak, ..] = *numbers;
         let values = [
-            optimizer,
-            step,
-            step_count,
+            numbers[SampleNumber::Optimizer],
+            numbers[SampleNumber::Step],
+            numbers[SampleNumber::StepCount],
             event.allocated_bytes(),
             event.reserved_bytes(),
-            peak,
+            numbers[SampleNumber::AllocatorPeak],
         ];
         for (column, value) in self.numbers.iter_mut().zip(values) {
             column.append_option(value);
