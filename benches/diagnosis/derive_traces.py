@@ -3,8 +3,8 @@ purely synthetic nor the given ones.
 
     python benches/diagnosis/derive_traces.py SOURCE OUT KIND [--seed 1] [--copies 1] [--at-least 0]
 
-SOURCE holds traces.json and labels.json (and score.py, which is copied) as make_traces.py writes
-them; OUT becomes such a directory, for score_diagnosis.py. KIND is one of
+SOURCE holds traces.json and labels.json as make_traces.py writes them; OUT becomes such a
+directory, for score_diagnosis.py. KIND is one of
 
     anomalies       one to three anomalies more on one rank, labelled by what was put in
     decoys          ordinary behaviour that looks like trouble put into the clean traces, which
@@ -96,7 +96,7 @@ def main() -> None:
     arguments = parser.parse_args()
     traces = derived(arguments.source, KINDS[arguments.kind], arguments.seed, arguments.copies)
     long_enough = (trace for trace in traces if longest_record(trace) >= arguments.at_least)
-    count = write_set(arguments.out, long_enough, arguments.source / "score.py")
+    count = write_set(arguments.out, long_enough)
     print(f"{count} traces in '{arguments.out}'")
 
 

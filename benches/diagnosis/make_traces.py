@@ -6,9 +6,9 @@
 ranks, other shapes of steps, more ordinary behaviour at once) and makes combinations of two or
 three anomalies.
 
-Writes traces/, traces.json and labels.json for score_diagnosis.py (which also wants score.py
-there). Needs numpy. One seed gives the same traces every time. Ordinary behaviour that looks like
-trouble (evaluations, checkpoints, collected garbage, emptied caches, restarts) is mixed in freely.
+Writes traces/, traces.json and labels.json for score_diagnosis.py. Needs numpy. One seed gives
+the same traces every time. Ordinary behaviour that looks like trouble (evaluations, checkpoints,
+collected garbage, emptied caches, restarts) is mixed in freely.
 """
 
 import argparse

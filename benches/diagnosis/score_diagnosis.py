@@ -2,8 +2,9 @@
 
     python benches/diagnosis/score_diagnosis.py DIRECTORY [--program stormlog] [--predictions FILE]
 
-DIRECTORY holds traces.json (the input list), labels.json (the truth) and score.py. Prints the
-score's own table, then recall by kind and difficulty, how right confidences are, and onset errors.
+DIRECTORY holds traces.json (the input list) and labels.json (the truth). Prints the table of
+fixtures/diagnosis/score.py, then recall by kind and difficulty, how right confidences are, and
+onset errors.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+SCORE = Path(__file__).resolve().parents[2] / "fixtures/diagnosis/score.py"
 BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.000001)
 
 
@@ -128,7 +130,7 @@ def main() -> int:
     with ThreadPoolExecutor(2) as pool:
         predictions = dict(pool.map(one, listed.items()))
     arguments.predictions.write_text(json.dumps(predictions))
-    score = [sys.executable, str(arguments.directory / "score.py"), str(arguments.predictions),
+    score = [sys.executable, str(SCORE), str(arguments.predictions),
              "--labels", str(arguments.directory / "labels.json")]  # fmt: skip
     table = recall_table(predictions, truth)
     print("found of labelled, by kind and difficulty")

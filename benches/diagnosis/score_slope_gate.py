@@ -14,7 +14,9 @@ import shlex
 import subprocess
 from pathlib import Path
 
-GROWING = {"allocator_leak", "hidden_drift"}
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = json.loads((ROOT / "docs/schemas/kinds.json").read_text())
+GROWING = {kind["kind"] for kind in KINDS if kind["is_growth"]}
 
 
 def exit_code(program: list[str], trace: Path, limit: str) -> int:

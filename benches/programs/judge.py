@@ -44,7 +44,9 @@ NEEDS = (
     "accelerate",
 )
 LOUD = ("warning", "critical")
-LEAKS = {"allocator_leak", "host_leak", "hidden_drift"}
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = json.loads((ROOT / "docs/schemas/kinds.json").read_text())
+LEAKS = {kind["kind"] for kind in KINDS if kind["is_growth"]}
 OUT_OF_MEMORY = re.compile(
     r"ran out of (host )?memory|out[- ]of[- ]memory|\bOOM\b|MemoryError|RESOURCE_EXHAUSTED|(can't|cannot|failed to) allocate",
     re.IGNORECASE,

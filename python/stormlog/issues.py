@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from . import _core
+from ._kinds import IssueKind
 from ._readonly import ReadOnlyDict
 from .errors import InvalidValueError
 
@@ -30,22 +31,6 @@ __all__ = [
     "normalized_error_stem",
 ]
 
-IssueKind = Literal[
-    "oom",
-    "collector_degradation",
-    "alert",
-    "hidden_memory_anomaly",
-    # Kinds that only our own detectors find.
-    "oom_risk",
-    "allocator_leak",
-    "host_leak",
-    "hidden_drift",
-    "fragmentation",
-    "step_change",
-    "transient_spike",
-    "rank_first_cause",
-    "rank_imbalance",
-]
 IssueState = Literal["open", "resolved", "ignored", "regressed"]
 
 ISSUE_FINGERPRINT_SCHEMA_VERSION = 1

@@ -153,5 +153,5 @@ def test_a_spike_that_is_left_with_one_sample_is_optional(lasts: int, kept: bool
 
 
 def test_a_set_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert write_set(tmp_path, [a_trace()], tmp_path / "score.py") == 1
+    assert write_set(tmp_path, [a_trace()]) == 1
     assert list(read_set(tmp_path)) == [a_trace()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +59,8 @@ def read_set(directory: Path) -> Iterator[Trace]:
         yield Trace(name, events, truth[name], entry["oom_horizon_hours"])
 
 
-def write_set(directory: Path, traces: Iterable[Trace], score: Path) -> int:
-    """Write a set with a copy of its score.py; return the number of traces."""
+def write_set(directory: Path, traces: Iterable[Trace]) -> int:
+    """Write a set; return the number of traces."""
     (directory / "traces").mkdir(parents=True, exist_ok=True)
     listed, truth = {}, {}
     for trace in traces:
@@ -73,8 +72,6 @@ def write_set(directory: Path, traces: Iterable[Trace], score: Path) -> int:
         truth[trace.name] = trace.info
     (directory / "traces.json").write_text(json.dumps(listed))
     (directory / "labels.json").write_text(json.dumps({"traces": truth}))
-    if score.exists():
-        shutil.copyfile(score, directory / score.name)
     return len(listed)
 
 

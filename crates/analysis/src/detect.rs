@@ -1,11 +1,11 @@
 //! Diagnoses the memory of a training run: what is wrong, since when, on which rank and with which
 //! confidence. The diagnosis is empty when nothing is wrong.
 //!
-//! A [`Run`] is built from the recorded event columns. [`diagnose`] computes the [`Evidence`] once
-//! and runs all detectors on it. There is one detector per [`Kind`], in a module with the name of
-//! the kind. Every detector is a pure function `check` with three answers: [`Answer::Clear`],
-//! [`Answer::Found`] and [`Answer::NotEnoughData`]. No detector opens a file, reads a clock or
-//! depends on the order of the tracks.
+//! A [`Run`] is built from the recorded event columns. [`diagnose`] computes the evidence once and
+//! runs all detectors on it. There is one [`Detector`] per [`Kind`], in a module with the name of
+//! the kind; the module `kind` lists them. Every detector is a pure function `check` with three
+//! answers: [`Answer::Clear`], [`Answer::Found`] and [`Answer::NotEnoughEvidence`]. No detector
+//! opens a file, reads a clock or depends on the order of the tracks.
 //!
 //! The stages of a diagnosis:
 //!
@@ -25,33 +25,35 @@
 //! assert!(diagnosis.headline().starts_with("Not enough data to judge"));
 //! ```
 
-// The detectors.
-pub mod allocator_leak;
-pub mod fragmentation;
-pub mod hidden_drift;
+// The detectors; `kind` lists them.
+mod allocator_leak;
+mod fragmentation;
+mod hidden_drift;
 mod host_leak;
-pub mod oom_risk;
-pub mod rank_first_cause;
-pub mod rank_imbalance;
-pub mod step_change;
-pub mod transient_spike;
+mod oom_risk;
+mod rank_first_cause;
+mod rank_imbalance;
+mod step_change;
+mod transient_spike;
 
 // Code that all detectors use, and the diagnosis that runs them.
 mod answer;
 mod cause;
+mod detector;
 mod diagnosis;
 mod evidence;
 mod finding;
 mod growth;
+mod kind;
 mod options;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
-pub use answer::Answer;
+pub use answer::{Answer, NOT_ENOUGH_EVIDENCE};
 pub use cause::{Cause, Failure, Held, Site, SiteRole};
-pub use diagnosis::{Diagnosis, PhasePeak, Scope, diagnose};
-pub use evidence::Evidence;
+pub use detector::{Detector, Judged};
+pub use diagnosis::{Diagnosis, Headline, Outcome, PhasePeak, Scope, diagnose};
 pub use evidence::levels::{
     Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, Unit, levels_of,
 };

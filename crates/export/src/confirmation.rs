@@ -102,5 +102,6 @@ fn key(finding: &Finding) -> Key {
 /// the previous analysis; a finding of another kind only has to be found again.
 fn is_confirmed(before: &Seen, finding: &Finding) -> bool {
     let lasted_longer = finding.end_ns.is_none() || finding.end_ns > before.end_ns;
-    !finding.kind.is_growth() || (lasted_longer && finding.magnitude_bytes > before.magnitude_bytes)
+    !finding.kind.detector().is_growth
+        || (lasted_longer && finding.magnitude_bytes > before.magnitude_bytes)
 }

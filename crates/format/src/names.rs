@@ -18,7 +18,7 @@
 /// ```
 #[macro_export]
 macro_rules! names {
-    ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
+    ($type:ident { $($variant:ident => $name:expr),+ $(,)? }) => {
         impl $type {
             /// All variants of the enum, in the order in which they are listed.
             #[allow(dead_code, reason = "some enums do not use it")]

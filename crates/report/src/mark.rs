@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
+use stormlog_analysis::detect::{Diagnosis, Finding, Judged, Kind, Severity};
 use stormlog_analysis::{LoadedSession, markers, notices};
 use stormlog_format::classify::Notice;
 use stormlog_format::{Text, human_rate};
@@ -97,13 +97,10 @@ pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
 /// began).
 pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     let mark = |finding: &Finding| {
+        let detector = finding.kind.detector();
         Some(Mark {
             time_ns: finding.onset_ns?,
-            // A leak lasts to the end of the run, so a band over the rest of the plot would add no
-            // information. Of all findings, only the mark of a transient spike has an end.
-            end_ns: finding
-                .end_ns
-                .filter(|_| finding.kind == Kind::TransientSpike),
+            end_ns: finding.end_ns.filter(|_| detector.draws_end),
             rank: finding.rank.map(i64::from),
             severity: finding.severity,
             label: short_label(finding),
@@ -112,7 +109,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
                 Kind::RankFirstCause => MarkKind::Suspect,
                 _ => MarkKind::Finding,
             },
-            on_host: finding.kind == Kind::HostLeak || finding.device_id < 0,
+            on_host: detector.resource == Judged::Host || finding.device_id < 0,
         })
     };
     diagnosis.findings().into_iter().filter_map(mark).collect()
@@ -122,15 +119,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
 fn short_label(finding: &Finding) -> String {
     let what = match finding.kind {
         Kind::OomRisk if finding.time_to_full_s.is_some_and(|left| left <= 0.0) => "out of memory",
-        Kind::OomRisk => "OOM risk",
-        Kind::AllocatorLeak => "leak",
-        Kind::HiddenDrift => "hidden memory growth",
-        Kind::HostLeak => "host memory leak",
-        Kind::Fragmentation => "fragmentation",
-        Kind::StepChange => "lasting increase",
-        Kind::TransientSpike => "spike",
-        Kind::RankFirstCause => "started here",
-        Kind::RankImbalance => "uses more than other ranks",
+        kind => kind.detector().label,
     };
     let rate = finding.rate_bytes_per_s.filter(|rate| rate.is_finite());
     match (rate, finding.magnitude_bytes) {

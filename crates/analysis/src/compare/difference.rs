@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_format::whole;
 
-use crate::detect::{Levels, Measure, Metric, TrackLevels, Unit};
+use crate::detect::{Levels, Measure, Metric, NOT_ENOUGH_EVIDENCE, TrackLevels, Unit};
 
 /// A change counts when it exceeds this many standard deviations of both sides' combined noise.
 const SIGMAS: f64 = 3.0;
@@ -35,7 +35,7 @@ stormlog_format::names!(Change {
     Unchanged => "unchanged",
     Lower => "lower",
     Higher => "higher",
-    NotEnoughEvidence => "not_enough_evidence",
+    NotEnoughEvidence => NOT_ENOUGH_EVIDENCE,
 });
 
 /// A metric on both sides of a comparison; its value is known on at least one side.

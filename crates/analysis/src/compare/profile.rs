@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::LoneRank;
 use super::held::{KnownHolder, holders_of};
 use crate::analyze::{AnalyzeError, AnalyzeOptions, detector_options, diagnosed, in_order, select};
-use crate::detect::{self, Answer, Kind, Metric, TrackLevels};
+use crate::detect::{self, Answer, Judged, Kind, Metric, TrackLevels};
 use crate::load::{Loaded, LoadedSession};
 
 impl TrackLevels {
@@ -99,10 +99,10 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     let unanswered = diagnosis
         .answers
         .iter()
-        .filter(|(_, answer)| *answer == Answer::NotEnoughData)
-        // Without host memory in the recording, the detector of host leaks is not listed as
+        .filter(|(_, answer)| *answer == Answer::NotEnoughEvidence)
+        // Without host memory in the recording, the detectors of host memory are not listed as
         // unanswered.
-        .filter(|(kind, _)| *kind != Kind::HostLeak || run.has_host())
+        .filter(|(kind, _)| kind.detector().resource != Judged::Host || run.has_host())
         .map(|(kind, _)| Kind::as_str(*kind).to_owned());
     let found = diagnosis.findings();
     let holders = found.iter().flat_map(|finding| holders_of(finding));

@@ -2,9 +2,21 @@
 //! run.
 
 use super::answer::Answer;
+use super::detector::{Detector, Judged};
 use super::evidence::{Channel, Evidence};
 use super::finding::Kind;
 use super::growth::findings::{Wording, report_growth};
+
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::AllocatorLeak,
+    title: "Allocator leak",
+    label: "leak",
+    resource: Judged::Device,
+    is_growth: true,
+    draws_end: false,
+    formerly: None,
+    check: |context| context.of_tracks(check),
+};
 
 const WORDING: Wording = Wording {
     kind: Kind::AllocatorLeak,
@@ -20,8 +32,7 @@ const WORDING: Wording = Wording {
 };
 
 /// Checks on every rank whether the memory that live tensors hold between steps keeps growing.
-#[must_use]
-pub fn check(evidence: &Evidence) -> Answer {
+fn check(evidence: &Evidence) -> Answer {
     report_growth(evidence, Channel::Allocated, &WORDING)
 }
 

@@ -2,6 +2,9 @@
 
 use super::finding::Finding;
 
+/// The word of JSON output for a question that too little was recorded to answer.
+pub const NOT_ENOUGH_EVIDENCE: &str = "not_enough_evidence";
+
 /// The result of a detector, which searches a run for one kind of problem, such as a leak.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
@@ -10,7 +13,7 @@ pub enum Answer {
     /// The detector found at least one problem; the list is never empty.
     Found(Vec<Finding>),
     /// Not enough data was recorded for the detector to decide.
-    NotEnoughData,
+    NotEnoughEvidence,
 }
 
 impl Answer {
@@ -25,7 +28,7 @@ impl Answer {
     }
 
     /// Combines the answers of one detector about two parts of a run, such as host memory and
-    /// devices. `NotEnoughData` remains only if it is the answer for both parts.
+    /// devices. `NotEnoughEvidence` remains only if it is the answer for both parts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -37,7 +40,7 @@ impl Answer {
                 debug_assert!(one.findings().is_empty());
                 Self::Found(findings)
             }
-            (Self::NotEnoughData, Self::NotEnoughData) => Self::NotEnoughData,
+            (Self::NotEnoughEvidence, Self::NotEnoughEvidence) => Self::NotEnoughEvidence,
             _ => Self::Clear,
         }
     }
@@ -47,7 +50,7 @@ impl Answer {
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Found(findings) => findings,
-            Self::Clear | Self::NotEnoughData => &[],
+            Self::Clear | Self::NotEnoughEvidence => &[],
         }
     }
 }

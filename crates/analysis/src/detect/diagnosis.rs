@@ -1,22 +1,20 @@
 //! Runs all detectors on a run, collects their findings, and states the result in one line.
 
 mod companion;
+mod headline;
+mod outcome;
 mod phase_peak;
 mod scope;
 
 use rayon::prelude::*;
-use stormlog_format::counted;
 
 use super::answer::Answer;
-use super::evidence::{Evidence, MIN_SAMPLES};
+use super::detector::Context;
 use super::finding::{Finding, Kind, Severity};
-use super::host_leak::{self, HostEvidence};
 use super::options::Options;
-use super::{
-    allocator_leak, fragmentation, hidden_drift, oom_risk, rank_first_cause, rank_imbalance,
-    step_change, transient_spike,
-};
-use crate::timeline::{End, Run, Track};
+use crate::timeline::{End, Run};
+pub use headline::Headline;
+pub use outcome::Outcome;
 pub use phase_peak::PhasePeak;
 pub use scope::Scope;
 
@@ -38,50 +36,13 @@ pub struct Diagnosis {
     pub notes_left_out: usize,
 }
 
-/// Runs all detectors on a run. Host memory and devices are judged separately, because ranks are
-/// comparable only on the same kind of resource.
+/// Runs all detectors on a run.
 #[must_use]
 pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
-    let judged = run.tracks.iter().filter(|track| !track.is_host_of_run());
-    let (hosts, devices): (Vec<&Track>, Vec<&Track>) = judged.partition(|track| track.is_host());
-    let groups: Vec<Evidence> = [devices, hosts]
-        .into_iter()
-        .filter(|tracks| !tracks.is_empty())
-        .map(|tracks| Evidence::of_tracks(run, &tracks))
-        .collect();
-    let of_run = HostEvidence::of(run);
-    let answer = |kind| {
-        let of_groups = groups.iter().map(|evidence| match kind {
-            Kind::OomRisk => oom_risk::check(evidence, options),
-            Kind::AllocatorLeak => allocator_leak::check(evidence),
-            Kind::HiddenDrift => hidden_drift::check(evidence),
-            Kind::HostLeak => Answer::NotEnoughData,
-            Kind::Fragmentation => fragmentation::check(evidence),
-            Kind::StepChange => step_change::check(evidence),
-            Kind::TransientSpike => transient_spike::check(evidence),
-            Kind::RankFirstCause => rank_first_cause::check(evidence),
-            Kind::RankImbalance => rank_imbalance::check(evidence),
-        });
-        let of_host = match kind {
-            Kind::OomRisk => oom_risk::check_host(run, &of_run, options),
-            Kind::HostLeak => host_leak::check(run, &of_run),
-            Kind::AllocatorLeak
-            | Kind::HiddenDrift
-            | Kind::Fragmentation
-            | Kind::StepChange
-            | Kind::TransientSpike
-            | Kind::RankFirstCause
-            | Kind::RankImbalance => Answer::NotEnoughData,
-        };
-        let of_host = match of_host {
-            Answer::Clear if !of_run.is_recorded() => Answer::NotEnoughData,
-            answer => answer,
-        };
-        of_groups.fold(of_host, Answer::and)
-    };
+    let context = Context::of(run, options);
     let mut answers: Vec<(Kind, Answer)> = Kind::ALL
         .into_par_iter()
-        .map(|kind| (kind, answer(kind)))
+        .map(|kind| (kind, (kind.detector().check)(&context)))
         .collect();
     companion::demote(&mut answers);
     let (notes, notes_left_out) = phase_peak::notes(run);
@@ -122,98 +83,9 @@ impl Diagnosis {
         // does not count as enough data.
         self.answers.iter().all(|(kind, answer)| match kind {
             Kind::OomRisk => answer.findings().is_empty(),
-            _ => *answer == Answer::NotEnoughData,
+            _ => *answer == Answer::NotEnoughEvidence,
         })
     }
-
-    /// The verdict in one line: the most severe finding and the number of others. When the run
-    /// ended abnormally, the line begins with the way it ended.
-    #[must_use]
-    pub fn headline(&self) -> String {
-        self.headline_with(true)
-    }
-
-    /// The headline without the exit code, for output that already shows the exit code.
-    #[must_use]
-    pub fn headline_without_end(&self) -> String {
-        self.headline_with(false)
-    }
-
-    fn headline_with(&self, has_end: bool) -> String {
-        let findings = self.findings();
-        let shown = findings
-            .iter()
-            .filter(|finding| finding.severity > Severity::Info)
-            .count();
-        let verdict = match findings.first() {
-            None if self.is_too_short() && self.is_from_outside => {
-                "Growth cannot be judged: from outside, an allocator's cache looks like a \
-                 leak; 'stormlog run' records the allocator's counters"
-                    .to_owned()
-            }
-            None if self.is_too_short() => {
-                format!("Not enough data to judge: at least {MIN_SAMPLES} samples are needed")
-            }
-            None => self.clear(FOUND_NOTHING, has_end),
-            Some(note) if shown == 0 => {
-                let others = match findings.len() - 1 {
-                    0 => String::new(),
-                    count => format!(" (and {})", counted(count, "more note")),
-                };
-                let clear = if note.kind.is_growth() {
-                    "No certain memory problem"
-                } else {
-                    FOUND_NOTHING
-                };
-                let clear = self.clear(clear, has_end);
-                format!("{clear}. Note: {}{others}", note.explanation)
-            }
-            Some(most_severe) if shown == 1 => most_severe.explanation.clone(),
-            Some(most_severe) => format!(
-                "{} (and {})",
-                most_severe.explanation,
-                counted(shown - 1, "more finding")
-            ),
-        };
-        let is_stated = findings.is_empty() && !self.is_too_short() || shown == 0;
-        match &self.end {
-            End::Signal { .. } | End::Exception { .. } | End::Vanished => {
-                format!("{}. {verdict}", capitalized(&self.end.clause()))
-            }
-            End::Exit { code: Some(code) } if *code != 0 && !is_stated => {
-                format!("{}. {verdict}", capitalized(&self.end.clause()))
-            }
-            End::StillRunning if !is_stated => format!("{verdict} (still running)"),
-            _ => verdict,
-        }
-    }
-
-    /// The headline when nothing was found: the verdict, the part of the run that was covered, and
-    /// how the run ended.
-    fn clear(&self, verdict: &str, has_end: bool) -> String {
-        let end = match &self.end {
-            // A signal, an exception or a vanished process is already named at the beginning of the
-            // headline, so it is not repeated.
-            End::Signal { .. } | End::Exception { .. } | End::Vanished => String::new(),
-            End::Exit { .. } if !has_end => String::new(),
-            end => end.clause(),
-        };
-        let end = if end.is_empty() {
-            end
-        } else {
-            format!("; {end}")
-        };
-        format!("{verdict}: {}{end}", self.scope)
-    }
-}
-
-const FOUND_NOTHING: &str = "No memory problem found";
-
-fn capitalized(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(characters).collect()
-    })
 }
 
 #[cfg(test)]
@@ -257,7 +129,10 @@ mod tests {
             }
         }
         let note = format!(". Note: {}", diagnosis.findings()[0].explanation);
-        let (whole, short) = (diagnosis.headline(), diagnosis.headline_without_end());
+        let (whole, short) = (
+            diagnosis.headline(),
+            diagnosis.headline_without_end().verdict,
+        );
         assert!(
             whole.contains("; ended with exit code 0. Note: "),
             "{whole}"

@@ -130,7 +130,7 @@ impl Subject<'_> {
 
 /// What the detectors read of a run: its tracks with their signals, growth and jumps.
 #[derive(Debug)]
-pub struct Evidence<'a> {
+pub(super) struct Evidence<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
     /// Whether the run has more than one rank.
     pub(super) has_ranks: bool,
@@ -138,8 +138,8 @@ pub struct Evidence<'a> {
 
 impl<'a> Evidence<'a> {
     /// Computes the evidence of a run in time linear in its samples.
-    #[must_use]
-    pub fn of(run: &'a Run) -> Self {
+    #[cfg(test)]
+    pub(super) fn of(run: &'a Run) -> Self {
         let tracks = run.tracks.iter().filter(|track| !track.is_host_of_run());
         Self::of_tracks(run, &tracks.collect::<Vec<_>>())
     }

@@ -5,7 +5,6 @@ pub(crate) mod draft;
 pub(crate) mod words;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,64 +12,7 @@ pub use stormlog_format::classify::Severity;
 use stormlog_format::json::by_name;
 
 use super::cause::Cause;
-
-/// The kind of problem that a detector looks for; the most urgent kind comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// The run ran out of memory, or growing memory will soon fill the device.
-    OomRisk,
-    /// The floor of allocated memory (the memory held between steps) keeps growing.
-    AllocatorLeak,
-    /// Hidden memory (in use outside the allocator) keeps growing.
-    HiddenDrift,
-    /// The host memory of a process keeps growing.
-    HostLeak,
-    /// The memory that the allocator reserves rises ever further above the highest number of bytes
-    /// that were allocated at once.
-    Fragmentation,
-    /// The floor of allocated or hidden memory jumped once and did not fall back.
-    StepChange,
-    /// Memory rose above its normal peak for a short time.
-    TransientSpike,
-    /// A leak, a drift or a jump of all ranks began on one rank clearly before the others.
-    RankFirstCause,
-    /// One rank permanently holds more memory than the others.
-    RankImbalance,
-}
-
-stormlog_format::names!(Kind {
-    OomRisk => "oom_risk",
-    AllocatorLeak => "allocator_leak",
-    HiddenDrift => "hidden_drift",
-    HostLeak => "host_leak",
-    Fragmentation => "fragmentation",
-    StepChange => "step_change",
-    TransientSpike => "transient_spike",
-    RankFirstCause => "rank_first_cause",
-    RankImbalance => "rank_imbalance",
-});
-
-impl Kind {
-    /// Whether memory that keeps growing is the problem.
-    #[must_use]
-    pub fn is_growth(self) -> bool {
-        match self {
-            Self::AllocatorLeak | Self::HiddenDrift | Self::HostLeak => true,
-            Self::OomRisk
-            | Self::Fragmentation
-            | Self::StepChange
-            | Self::TransientSpike
-            | Self::RankFirstCause
-            | Self::RankImbalance => false,
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+pub use super::kind::Kind;
 
 /// One problem, with the numbers that support it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

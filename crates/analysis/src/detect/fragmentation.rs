@@ -2,10 +2,22 @@
 //! although no new peak of allocated memory explains the rises.
 
 use super::answer::Answer;
+use super::detector::{Detector, Judged};
 use super::evidence::signals::Signals;
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use crate::stats::{median, quantile};
+
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::Fragmentation,
+    title: "Fragmentation",
+    label: "fragmentation",
+    resource: Judged::Device,
+    is_growth: false,
+    draws_end: false,
+    formerly: None,
+    check: |context| context.of_tracks(check),
+};
 
 /// Smallest growth of the excess (reserved memory minus the peak of allocated memory so far), as a
 /// share of the peak of the run. Fragmentation is defined by growth of at least 18 %. This limit is
@@ -49,10 +61,9 @@ const MIN_AFTER: usize = 16;
 
 /// Checks every rank for fragmentation of the allocator's reserved memory, and reports each rank
 /// that has it, or the whole run when all ranks have it.
-#[must_use]
-pub fn check(evidence: &Evidence) -> Answer {
+fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {
-        return Answer::NotEnoughData;
+        return Answer::NotEnoughEvidence;
     }
     let found = evidence.subjects.iter().filter_map(judge).collect();
     Answer::from_findings(draft::per_rank_or_run(evidence, found))

@@ -2,9 +2,21 @@
 //! at the end of the run.
 
 use super::answer::Answer;
+use super::detector::{Detector, Judged};
 use super::evidence::{Channel, Evidence};
 use super::finding::Kind;
 use super::growth::findings::{Wording, report_growth};
+
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::HiddenDrift,
+    title: "Hidden drift",
+    label: "hidden memory growth",
+    resource: Judged::Device,
+    is_growth: true,
+    draws_end: false,
+    formerly: None,
+    check: |context| context.of_tracks(check),
+};
 
 const WORDING: Wording = Wording {
     kind: Kind::HiddenDrift,
@@ -21,8 +33,7 @@ const WORDING: Wording = Wording {
 
 /// Checks every rank for growth of hidden memory (bytes in use outside the framework's allocator)
 /// up to the end of the run.
-#[must_use]
-pub fn check(evidence: &Evidence) -> Answer {
+fn check(evidence: &Evidence) -> Answer {
     report_growth(evidence, Channel::Hidden, &WORDING)
 }
 

@@ -8,10 +8,22 @@ use stormlog_format::whole;
 
 use super::answer::Answer;
 use super::cause::host_inspections;
+use super::detector::{Detector, Judged};
 use super::evidence::series::Series;
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::straight::{self, Line};
 use crate::timeline::{End, Process, Role, Run, Track, float};
+
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::HostLeak,
+    title: "Host memory leak",
+    label: "host memory leak",
+    resource: Judged::Host,
+    is_growth: true,
+    draws_end: false,
+    formerly: Some(Kind::AllocatorLeak),
+    check: |context| context.of_host(check),
+};
 
 /// Minimum number of samples of a process needed to judge whether its host memory grows.
 const MIN_SAMPLES: usize = 48;
@@ -114,9 +126,9 @@ impl<'a> HostEvidence<'a> {
 
 /// Reports each growth of host memory in `evidence`: of one process, or of all processes of a rank
 /// together.
-pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Answer {
+fn check(run: &Run, evidence: &HostEvidence<'_>) -> Answer {
     if !evidence.is_long_enough {
-        return Answer::NotEnoughData;
+        return Answer::NotEnoughEvidence;
     }
     let has_ranks = run.has_several_ranks();
     let found = evidence.growths.iter();

@@ -6,6 +6,7 @@ mod failed_at;
 use stormlog_format::classify::KERNEL_OOM_KILL;
 
 use super::answer::Answer;
+use super::detector::{Detector, Judged};
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::outlook::{self, Outlook};
@@ -13,6 +14,20 @@ use super::growth::{Strength, findings};
 use super::host_leak::HostEvidence;
 use super::options::Options;
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
+
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::OomRisk,
+    title: "Out-of-memory risk",
+    label: "OOM risk",
+    resource: Judged::Both,
+    is_growth: false,
+    draws_end: false,
+    formerly: None,
+    check: |context| {
+        let of_host = context.of_host(|run, host| check_host(run, host, context.options));
+        of_host.and(context.of_tracks(|evidence| check(evidence, context.options)))
+    },
+};
 
 /// Confidence of a finding about an out-of-memory error that was recorded, not predicted.
 const RECORDED: f64 = 0.99;
@@ -23,15 +38,14 @@ const START_S: f64 = 600.0;
 
 /// Finds ranks that ran out of memory, or whose growth fills the device within the horizon of
 /// `options`.
-#[must_use]
-pub fn check(evidence: &Evidence, options: &Options) -> Answer {
+fn check(evidence: &Evidence, options: &Options) -> Answer {
     let found: Vec<Finding> = evidence
         .subjects
         .iter()
         .filter_map(|subject| judge(subject, options, evidence.has_ranks))
         .collect();
     if found.is_empty() && evidence.has_too_few_samples() {
-        return Answer::NotEnoughData;
+        return Answer::NotEnoughEvidence;
     }
     Answer::from_findings(draft::per_rank_or_run(evidence, found))
 }
@@ -251,7 +265,7 @@ fn describe_trend(
 
 /// Reports host memory that ran out or will run out, from the tracks of `stormlog run`, which are
 /// separate from the tracks of devices.
-pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Answer {
+fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Answer {
     let mut found: Vec<Finding> = Vec::new();
     let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
     for track in tracks {

@@ -1,6 +1,7 @@
 //! `rank_first_cause`: the rank on which a leak, a drift or a jump of all ranks began.
 
 use super::answer::Answer;
+use super::detector::{Detector, Judged};
 use super::evidence::floor::Floor;
 use super::evidence::signals::seconds_between;
 use super::evidence::{Channel, Evidence, Subject};
@@ -9,6 +10,17 @@ use super::growth::trend::{SHAPES, Trend};
 use super::growth::{self, jump};
 use crate::stats::{median, robust_sigma};
 use crate::timeline;
+
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::RankFirstCause,
+    title: "Rank on which a problem began",
+    label: "started here",
+    resource: Judged::Device,
+    is_growth: false,
+    draws_end: false,
+    formerly: None,
+    check: |context| context.of_tracks(check),
+};
 
 /// Smallest lead of the first rank's onset over the second rank's onset, as a share of the run and
 /// in sampling intervals; the larger limit applies. By definition, the first cause leads by 2.5 %
@@ -26,10 +38,9 @@ const MAX_PACE_SPREAD: f64 = 0.3;
 const ENOUGH_RANKS: usize = 64;
 
 /// When all ranks leak, drift or jump, finds the rank on which that began first.
-#[must_use]
-pub fn check(evidence: &Evidence) -> Answer {
+fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {
-        return Answer::NotEnoughData;
+        return Answer::NotEnoughEvidence;
     }
     let troubles = [
         Trouble::Leak,

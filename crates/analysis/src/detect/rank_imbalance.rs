@@ -1,9 +1,21 @@
 //! `rank_imbalance`: one rank permanently holds more memory than the others.
 
 use super::answer::Answer;
+use super::detector::{Detector, Judged};
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use crate::stats::{median, quantile, robust_sigma};
+
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::RankImbalance,
+    title: "Rank imbalance",
+    label: "uses more than other ranks",
+    resource: Judged::Device,
+    is_growth: false,
+    draws_end: false,
+    formerly: None,
+    check: |context| context.of_tracks(check),
+};
 
 /// Smallest excess of a rank's memory over the median of the other ranks that is reported, as a
 /// share of that median. Ordinary differences between ranks stay below 6 %, real cases start at
@@ -24,10 +36,9 @@ type Profile = [f64; QUANTILES.len()];
 
 /// Compares how much memory the ranks hold after the warm-up, and reports each rank that holds
 /// clearly more than the others, unless a leak or jump explains it.
-#[must_use]
-pub fn check(evidence: &Evidence) -> Answer {
+fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {
-        return Answer::NotEnoughData;
+        return Answer::NotEnoughEvidence;
     }
     // Only different ranks are compared, not several tracks of a single rank.
     if !evidence.has_ranks {

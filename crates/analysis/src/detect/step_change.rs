@@ -2,15 +2,26 @@
 //! higher level.
 
 use super::answer::Answer;
+use super::detector::{Detector, Judged};
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::jump::Jump;
 
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::StepChange,
+    title: "Step change",
+    label: "lasting increase",
+    resource: Judged::Device,
+    is_growth: false,
+    draws_end: false,
+    formerly: None,
+    check: |context| context.of_tracks(check),
+};
+
 /// Checks every rank for a lasting jump of allocated or hidden memory.
-#[must_use]
-pub fn check(evidence: &Evidence) -> Answer {
+fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {
-        return Answer::NotEnoughData;
+        return Answer::NotEnoughEvidence;
     }
     let found = [Channel::Allocated, Channel::Hidden]
         .into_iter()

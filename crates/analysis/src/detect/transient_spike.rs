@@ -6,12 +6,24 @@ mod excursion;
 mod rhythm;
 
 use super::answer::Answer;
+use super::detector::{Detector, Judged};
 use super::evidence::signals::Signals;
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use company::Company;
 use excursion::Excursion;
 use std::collections::BTreeMap;
+
+pub(super) const DETECTOR: Detector = Detector {
+    kind: Kind::TransientSpike,
+    title: "Transient spike",
+    label: "spike",
+    resource: Judged::Device,
+    is_growth: false,
+    draws_end: true,
+    formerly: None,
+    check: |context| context.of_tracks(check),
+};
 
 /// The peak of an ordinary step lasts for at most this share of the step's samples.
 const PEAK_OF_STEP: f64 = 0.3;
@@ -33,10 +45,9 @@ const MAX_RECORD_RANGE: f64 = 0.6;
 type Spike = (Channel, Excursion);
 
 /// Checks every rank for spikes: short rises of allocated or hidden memory above its normal peak.
-#[must_use]
-pub fn check(evidence: &Evidence) -> Answer {
+fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {
-        return Answer::NotEnoughData;
+        return Answer::NotEnoughEvidence;
     }
     let recorded = draft::ranks(evidence).len();
     let max_range = if recorded > 1 {

@@ -68,7 +68,7 @@ fn hit(
     Some(Hit {
         kind: finding.kind.as_str(),
         dimensions,
-        title: title(finding.kind).into(),
+        title: finding.kind.detector().title.into(),
         severity,
         evidence: EvidenceLink {
             timestamp_ns: Some(at_ns),
@@ -82,13 +82,9 @@ fn hit(
 }
 
 /// The ids that version 0.4.0 gave a finding: one for each severity that the finding may have had,
-/// its current severity first. A finding about host memory gets the ids of an allocator leak,
-/// because version 0.4.0 reported growth of host memory as an allocator leak.
+/// its current severity first.
 fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
-    let kind = match finding.kind {
-        Kind::HostLeak => Kind::AllocatorLeak,
-        kind => kind,
-    };
+    let kind = finding.kind.detector().formerly.unwrap_or(finding.kind);
     let mut severities = [Severity::Critical, Severity::Warning, Severity::Info];
     severities.sort_by_key(|severity| *severity != finding.severity);
     let id = |severity: Severity| {
@@ -172,20 +168,6 @@ fn number(value: Option<f64>) -> Value {
     match value {
         Some(value) if value.is_finite() => Value::Float(value),
         _ => Value::Null,
-    }
-}
-
-fn title(kind: Kind) -> &'static str {
-    match kind {
-        Kind::OomRisk => "Out-of-memory risk",
-        Kind::AllocatorLeak => "Allocator leak",
-        Kind::HiddenDrift => "Hidden drift",
-        Kind::HostLeak => "Host memory leak",
-        Kind::Fragmentation => "Fragmentation",
-        Kind::StepChange => "Step change",
-        Kind::TransientSpike => "Transient spike",
-        Kind::RankFirstCause => "Rank on which a problem began",
-        Kind::RankImbalance => "Rank imbalance",
     }
 }
 

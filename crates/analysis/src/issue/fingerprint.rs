@@ -23,7 +23,7 @@ pub const ISSUE_KINDS: [&str; 4] = [
 ];
 
 /// Every kind of issue: those of stormlog 0.3.9, and those of Stormlog's own detectors.
-pub(super) fn issue_kinds() -> impl Iterator<Item = &'static str> {
+pub fn issue_kinds() -> impl Iterator<Item = &'static str> {
     ISSUE_KINDS.into_iter().chain(Kind::ALL.map(Kind::as_str))
 }
 

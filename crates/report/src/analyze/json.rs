@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::{Report, RunReport};
-use stormlog_analysis::detect::{Answer, Finding, Kind, PhasePeak, Severity};
+use stormlog_analysis::detect::{
+    Answer, Finding, Kind, NOT_ENOUGH_EVIDENCE, Outcome, PhasePeak, Severity,
+};
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::timeline::{End, RankCoverage, ResourceCoverage};
 use stormlog_analysis::{Damage, Removed};
@@ -56,7 +58,7 @@ impl<'a> Document<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Verdict {
     /// Whether anything was found.
-    status: Status,
+    status: Outcome,
     /// The verdict on the run with the most severe finding, in one line.
     pub headline: String,
     /// The highest severity of the findings.
@@ -65,31 +67,13 @@ pub struct Verdict {
     kinds: Vec<Kind>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Status {
-    Clear,
-    Findings,
-    NotEnoughEvidence,
-}
-
-names!(Status {
-    Clear => "clear",
-    Findings => "findings",
-    NotEnoughEvidence => "not_enough_evidence",
-});
-
 impl Verdict {
     fn of(report: &Report) -> Self {
-        let too_short = report.runs.iter().all(|run| run.diagnosis.is_too_short());
         let mut kinds: Vec<Kind> = report.findings().map(|finding| finding.kind).collect();
         kinds.sort_unstable_by_key(|kind| kind.as_str());
         kinds.dedup();
         Self {
-            status: match (kinds.is_empty(), too_short) {
-                (false, _) => Status::Findings,
-                (true, true) => Status::NotEnoughEvidence,
-                (true, false) => Status::Clear,
-            },
+            status: Outcome::of_all(report.runs.iter().map(|run| run.diagnosis.outcome())),
             headline: words::headline(report),
             severity: report.findings().map(|finding| finding.severity).max(),
             kinds,
@@ -184,7 +168,7 @@ enum AnswerName {
 names!(AnswerName {
     Clear => "clear",
     Found => "found",
-    NotEnoughEvidence => "not_enough_evidence",
+    NotEnoughEvidence => NOT_ENOUGH_EVIDENCE,
 });
 
 impl From<&Answer> for AnswerName {
@@ -192,7 +176,7 @@ impl From<&Answer> for AnswerName {
         match answer {
             Answer::Clear => Self::Clear,
             Answer::Found(_) => Self::Found,
-            Answer::NotEnoughData => Self::NotEnoughEvidence,
+            Answer::NotEnoughEvidence => Self::NotEnoughEvidence,
         }
     }
 }

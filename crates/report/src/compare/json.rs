@@ -7,6 +7,7 @@ use serde::Serialize;
 use stormlog_analysis::compare::{
     Change, Comparison, FindingChanges, GateKind, GateOutcome, GateStatus, LoneRank, RankComparison,
 };
+use stormlog_analysis::detect::NOT_ENOUGH_EVIDENCE;
 use stormlog_format::names;
 
 use super::words;
@@ -88,7 +89,7 @@ names!(Status {
     Higher => "higher",
     Lower => "lower",
     Mixed => "mixed",
-    NotEnoughEvidence => "not_enough_evidence",
+    NotEnoughEvidence => NOT_ENOUGH_EVIDENCE,
 });
 
 impl Status {

@@ -118,11 +118,10 @@ impl FromStr for FailOn {
 impl FailOn {
     /// Whether the report has a finding of one of the kinds in `--fail-on`.
     pub(crate) fn fails(&self, report: &Report) -> bool {
-        // Earlier versions reported growth of host memory as `allocator_leak`, so `--fail-on
-        // allocator_leak` also matches findings of the kind `host_leak`.
+        // A kind also matches the findings that earlier versions reported under it.
         let wanted = |kind: Kind| {
-            self.0.contains(&kind)
-                || (kind == Kind::HostLeak && self.0.contains(&Kind::AllocatorLeak))
+            let formerly = kind.detector().formerly;
+            self.0.contains(&kind) || formerly.is_some_and(|kind| self.0.contains(&kind))
         };
         report.findings().any(|finding| wanted(finding.kind))
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
+use stormlog_analysis::detect::Headline;
 use stormlog_analysis::{LoadOptions, gather, sinks_of_run};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;
@@ -132,10 +133,14 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     }
     let how = ended.describe();
     let summary = match verdict(root) {
-        // A verdict that begins with "Ended" already describes how the run ended, so the end is not
-        // printed twice.
-        Some(verdict) if verdict.starts_with("Ended ") => verdict,
-        Some(verdict) => format!("{how}; {verdict}"),
+        Some(verdict) => {
+            let line = for_terminal(&verdict.to_string()).into_owned();
+            match verdict.end {
+                // The end is not printed twice.
+                Some(_) => line,
+                None => format!("{how}; {line}"),
+            }
+        }
         None => how,
     };
     // If the directory of the recording could not be created, the summary does not suggest
@@ -162,7 +167,7 @@ const MOST_ANALYZED: u64 = 1 << 30;
 
 /// The verdict on the latest run in a directory; `None` if the recording is too large or cannot be
 /// read.
-fn verdict(root: &Path) -> Option<String> {
+fn verdict(root: &Path) -> Option<Headline> {
     if recorded_bytes(root) > MOST_ANALYZED {
         return None;
     }
@@ -172,8 +177,7 @@ fn verdict(root: &Path) -> Option<String> {
     let report = report.ok()?;
     let last = report.runs.first()?;
     // The verdict is printed without the end of the run, because the caller prints the end first.
-    let headline = last.diagnosis.headline_without_end();
-    Some(for_terminal(&headline).into_owned())
+    Some(last.diagnosis.headline_without_end())
 }
 
 fn recorded_bytes(root: &Path) -> u64 {

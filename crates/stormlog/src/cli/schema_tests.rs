@@ -1,6 +1,8 @@
 //! Tests that the schemas in docs/schemas describe the types that are printed as JSON.
 
-use std::path::Path;
+mod kinds;
+
+use std::path::{Path, PathBuf};
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform as _};
@@ -15,8 +17,26 @@ use stormlog_report::document::pretty;
 use super::{allocator_snapshot, diagnose, evidence, pack, serve, show, track, validate};
 use crate::diagnose::{BundleManifest, Summary, Timeline};
 
-/// If this environment variable is set, the schema files are written instead of compared.
+/// If this environment variable is set, the files are written instead of compared.
 const WRITE: &str = "STORMLOG_WRITE_SCHEMAS";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Asserts that a file of the repository has this text, or writes it (see [`WRITE`]).
+fn is_current(file: &str, text: &str) {
+    let path = repository().join(file);
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(&path, text).unwrap();
+        return;
+    }
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        known == text,
+        "{file} is not up to date; write it with '{WRITE}=1 cargo test -p stormlog --lib schema'"
+    );
+}
 
 fn schema<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
     let settings = SchemaSettings::draft2020_12().for_serialize();
@@ -87,19 +107,7 @@ fn schemas_are_those_of_the_types() {
         closed::<track::Document<'_>>("track", "What stormlog track --json prints"),
         closed::<validate::Document>("validate", "What stormlog validate --json prints"),
     ];
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
     for (name, schema) in schemas {
-        let file = folder.join(&name);
-        let text = pretty(&schema);
-        if std::env::var_os(WRITE).is_some() {
-            std::fs::write(&file, text).unwrap();
-            continue;
-        }
-        let known = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(
-            known == text,
-            "docs/schemas/{name} is not that of its type; write it with \
-             '{WRITE}=1 cargo test -p stormlog --lib schema'"
-        );
+        is_current(&format!("docs/schemas/{name}"), &pretty(&schema));
     }
 }

@@ -138,7 +138,7 @@ impl Summary {
 /// than the others, is no risk.
 fn is_risk(finding: &Finding) -> bool {
     // A leak is a risk to a longer run, even if this run ended normally.
-    finding.kind.is_growth() || finding.severity >= Severity::Warning
+    finding.kind.detector().is_growth || finding.severity >= Severity::Warning
 }
 
 fn suggestions(

@@ -26,13 +26,13 @@ pub(crate) struct Wording {
 /// Reports every rank on which a channel keeps growing, or the whole run when all ranks grow.
 pub(crate) fn report_growth(evidence: &Evidence, channel: Channel, wording: &Wording) -> Answer {
     if evidence.has_too_few_samples() {
-        return Answer::NotEnoughData;
+        return Answer::NotEnoughEvidence;
     }
     let found = evidence.subjects.iter().filter_map(|subject| {
         subject
             .course(channel)
             .growth
-            .map(|growth| describe(subject, &growth, wording, evidence.has_ranks))
+            .map(|growth| describe(subject, &growth, channel, wording, evidence.has_ranks))
     });
     Answer::from_findings(draft::per_rank_or_run(evidence, found.collect()))
 }
@@ -53,7 +53,13 @@ fn severity(subject: &Subject, growth: &Growth, time_to_full_s: Option<f64>) -> 
     }
 }
 
-fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bool) -> Finding {
+fn describe(
+    subject: &Subject,
+    growth: &Growth,
+    channel: Channel,
+    wording: &Wording,
+    has_ranks: bool,
+) -> Finding {
     let signals = &subject.signals;
     let outlook = outlook::of(subject).map(|outlook| outlook.time_to_full_s);
     let severity = severity(subject, growth, outlook);
@@ -80,7 +86,7 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     let full = full_in(subject, outlook);
     let Wording { verb, of, what, .. } = wording;
     let evidence = signals.track.evidence.as_ref();
-    let evidence = evidence.filter(|_| wording.kind == Kind::AllocatorLeak);
+    let evidence = evidence.filter(|_| channel == Channel::Allocated);
     finding.cause = evidence.and_then(windows::cause_of);
     let clause = finding.cause.as_ref().and_then(Cause::clause);
     finding.explanation = if growth.strength == Strength::Weak {

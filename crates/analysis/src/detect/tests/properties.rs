@@ -147,7 +147,7 @@ proptest! {
     fn few_samples_are_too_few(n in 0..47_i64) {
         let run = Run { tracks: vec![a_rank(0).samples(n).grows(mib(100), 0).track()], ..Run::default() };
         for (_, answer) in diagnose(&run, &Options::default()).answers {
-            prop_assert_eq!(answer, Answer::NotEnoughData);
+            prop_assert_eq!(answer, Answer::NotEnoughEvidence);
         }
     }
 }

@@ -317,11 +317,6 @@ impl Cluster<'_> {
             let peak = |of: fn(&stormlog_analysis::timeline::Peaks) -> Option<i64>| {
                 run.ranks.iter().filter_map(|rank| of(&rank.peaks)).max()
             };
-            let verdict = match (findings.is_empty(), run.diagnosis.is_too_short()) {
-                (false, _) => "findings",
-                (true, true) => "not_enough_evidence",
-                (true, false) => "clear",
-            };
             let worst = run.diagnosis.findings().into_iter();
             let worst = worst.max_by_key(|one| one.severity).map(|one| json!(one));
             derived.push(
@@ -347,7 +342,7 @@ impl Cluster<'_> {
                     "peak_allocated_bytes": peak(|peaks| peaks.allocated),
                     "peak_reserved_bytes": peak(|peaks| peaks.reserved),
                     "peak_used_bytes": peak(|peaks| peaks.used),
-                    "verdict": verdict,
+                    "verdict": run.diagnosis.outcome(),
                     "severity": worst.as_ref().map(|worst| &worst["severity"]),
                     "findings": findings.len(),
                     "document": document.get("runs").map(|runs| runs[number].to_string()),
