@@ -7,9 +7,10 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 use stormlog_format::{SessionSummary, Text};
 
+use crate::damage::Damage;
 use crate::detect::{self, Diagnosis, Finding};
 use crate::issue::{Issue, issues_of_findings};
-use crate::load::{Damage, Loaded, LoadedSession, Removed};
+use crate::load::{Loaded, LoadedSession, Removed};
 use crate::timeline::{self, Member, RankCoverage, newest_first};
 
 /// Options of an analysis: which sessions to analyze, and how many hours to look ahead.

@@ -20,23 +20,21 @@
 //!
 //! A file given by the user is read whatever its name.
 
+mod artifact;
 mod directory;
+mod files_state;
 mod follow;
-mod listing;
 mod names;
 mod shape;
 mod sink;
-mod stamp;
 mod walk;
 
+pub use artifact::Artifact;
+pub use files_state::FilesState;
 pub use follow::{FollowFrom, Followed, Follower, event_of_line};
-pub use listing::{ListedRun, ListedSession, Listing, RunPeaks, RunsSeen, SoFar};
 pub use names::tidy;
 pub use sink::{last_event_ns, manifest_path, read_manifest, segment_paths, sink_names};
-pub use stamp::FilesState;
-pub use walk::{
-    Artifacts, DEEPEST, artifacts_at, device_artifacts_at, find_artifacts, sinks_of_run,
-};
+pub use walk::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts, sinks_of_run};
 
 pub(crate) use directory::{Directory, holds_other_records};
 pub(crate) use names::{
@@ -44,6 +42,9 @@ pub(crate) use names::{
     resolve, resolved_manifest,
 };
 pub(crate) use shape::Shape;
-pub(crate) use sink::{manifest_document, segments_in, settled, sink_manifest};
-pub(crate) use stamp::Stamp;
-pub(crate) use walk::{Scope, walk};
+pub(crate) use sink::{
+    last_time_in, manifest_document, newest_segments, segments_in, settled, sink_manifest,
+};
+pub(crate) use walk::{Place, Scope, walk, walk_with};
+
+pub use crate::pack::DEEPEST;

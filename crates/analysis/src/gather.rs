@@ -7,7 +7,8 @@ use rayon::prelude::*;
 
 use crate::catalog::find_artifacts;
 use crate::columns::EventRef;
-use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
+use crate::load::{LoadOptions, Loaded, LoadedSession, load_sessions};
+use crate::load_error::LoadError;
 use crate::pack;
 use crate::timeline::newest_first;
 
@@ -59,7 +60,7 @@ pub fn gather(
     for path in paths {
         let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
         // If a pack contains a single file, that file is treated like a file that the user gave.
-        let named = pack::unpacked(path).map_err(|error| (path.clone(), error))?;
+        let named = pack::unpacked(path).map_err(|error| (path.clone(), error.into()))?;
         refused.extend(found.refused);
         files.extend(found.paths.into_iter().map(|file| {
             let is_named = file == *named;

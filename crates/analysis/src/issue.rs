@@ -4,10 +4,10 @@
 //! decisions of people about them (resolved, ignored) are stored, in a file beside the artifacts.
 
 mod diff;
-mod finding;
+pub(crate) mod finding;
 pub mod fingerprint;
 mod from_events;
-mod gap;
+pub(crate) mod gap;
 mod gather;
 mod labels;
 mod object;
@@ -15,7 +15,8 @@ mod sidecar;
 mod state;
 
 pub use diff::{Change, ChangedIssue, compare};
-pub(crate) use gather::issues_of_findings;
+pub(crate) use from_events::{of_bundle, of_event};
+pub(crate) use gather::{Gathering, Hit, issues_of_findings};
 pub use labels::{
     COLLECTOR_DEGRADED_STATUSES, COLLECTOR_TRANSITION_TYPES, backend, is_collector_degradation,
 };

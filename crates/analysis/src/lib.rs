@@ -5,10 +5,12 @@
 
 pub mod allocator_snapshot;
 pub mod analyze;
+mod bytes;
 pub mod catalog;
 mod columns;
 pub mod compare;
 pub mod compression;
+mod damage;
 pub mod detect;
 pub mod device_profile;
 mod digest;
@@ -17,7 +19,11 @@ pub mod gap;
 mod gather;
 mod in_order;
 pub mod issue;
+mod issue_search;
+pub mod listing;
+mod liveness;
 mod load;
+mod load_error;
 pub mod loose;
 pub mod markers;
 mod notices;
@@ -26,26 +32,33 @@ mod overview;
 pub mod pack;
 pub mod phases;
 pub mod query;
+mod rank_name;
 pub mod regular_file;
 mod rollups;
+mod segment_times;
+mod stamp;
 mod stats;
+mod tail;
 pub mod timeline;
 mod untrusted;
 
+pub use bytes::read_document as read_whole;
 pub use catalog::{
-    Artifacts, artifacts_at, device_artifacts_at, find_artifacts, manifest_path, read_manifest,
-    segment_paths, sink_names, sinks_of_run, tidy,
+    Artifact, Artifacts, artifacts_at, device_artifacts_at, find_artifacts, manifest_path,
+    read_manifest, segment_paths, sink_names, sinks_of_run, tidy,
 };
 pub use columns::{EventRef, Events, EventsBuilder, Origin, RowId};
+pub use damage::Damage;
 pub use digest::record_id;
 pub use gather::{Gathered, gather};
 pub use load::{
-    Artifact, Damage, LiveSessions, LoadError, LoadOptions, Loaded, LoadedSession, OnError,
-    ParsedFiles, Removed, StreamedLines, TooLarge, absolute, default_session, load_document,
-    load_events, load_sessions, loaded_of_events, name_without_rank, open_text, rank_in_name,
-    read_whole, stream_events, stream_lines,
+    LiveSessions, LoadOptions, Loaded, LoadedSession, OnError, ParsedFiles, Removed, StreamedLines,
+    TooLarge, absolute, default_session, load_document, load_events, load_sessions,
+    loaded_of_events, open_text, stream_events, stream_lines,
 };
+pub use load_error::LoadError;
 pub use notices::{Noticed, notices};
 pub use open_run::{LiveLook, LiveRun};
 pub use overview::{Overview, Peak};
+pub use rank_name::{name_without_rank, rank_in_name};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

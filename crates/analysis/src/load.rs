@@ -1,12 +1,8 @@
 //! Loads sessions from paths: every artifact that Stormlog or stormlog 0.3.9 writes.
 
-mod artifact;
 mod bundle;
-mod bytes;
 mod csv;
-mod damage;
 mod document;
-mod error;
 mod jsonl;
 mod lines;
 mod list;
@@ -14,10 +10,8 @@ mod live;
 mod ownership;
 mod parsed;
 mod python_literal;
-mod rank_name;
 mod removed;
 mod sessions;
-mod tail;
 
 use std::io::Read;
 use std::ops::Range;
@@ -28,27 +22,17 @@ use stormlog_format::{
     Event, Manifest, RecordDefaults, SessionSummary, Text, Value, stable_legacy_session_id,
 };
 
-pub use artifact::Artifact;
-pub(crate) use artifact::BUNDLE_SINK;
-pub use bytes::read_document as read_whole;
-pub(crate) use bytes::{
-    open, open_beside, read_beside, read_error, read_object, read_object_beside,
-};
-pub use damage::Damage;
-use damage::MOST_LISTED;
-pub(crate) use document::RECORD_KEYS;
-pub use error::LoadError;
 pub use live::{LiveSessions, TooLarge};
 pub use parsed::ParsedFiles;
-pub use rank_name::{name_without_rank, rank_in_name};
 pub use removed::Removed;
 pub use sessions::absolute;
 pub(crate) use sessions::inferred_status;
-pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;
-pub(crate) use tail::{Change, Tail};
 
-use crate::catalog::FileKind;
+use crate::bytes::open;
+use crate::catalog::{Artifact, FileKind};
 use crate::columns::{Chunk, EventRef, Events};
+use crate::damage::{Damage, MOST_LISTED};
+use crate::load_error::LoadError;
 use crate::pack;
 use csv::Cells;
 pub(crate) use lines::Hints;

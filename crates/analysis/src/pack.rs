@@ -18,8 +18,11 @@ use std::sync::{Mutex, PoisonError};
 pub use folder::TemporaryFolder;
 pub use read::{Content, HEADER, MOST_FILES, VERSION, check, header};
 
-use crate::catalog::Stamp;
-use crate::load::LoadError;
+use crate::stamp::Stamp;
+
+/// How many levels of directories below a path are searched for artifacts; deeper directories are
+/// ignored, so that a very deep tree cannot make the search slow. A pack may not have more levels.
+pub const DEEPEST: usize = 64;
 
 /// The file extension of a pack.
 pub const ENDING: &str = "stormlog";
@@ -47,6 +50,16 @@ pub enum PackError {
     Write { folder: PathBuf, cause: io::Error },
     #[error("{0}")]
     Read(io::Error),
+}
+
+/// A pack that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open '{}': {source}", shown(.file).display())]
+pub struct OpenError {
+    /// The path of the pack.
+    pub file: PathBuf,
+    /// Why it cannot be opened.
+    pub source: PackError,
 }
 
 /// A pack that this process has unpacked.
@@ -78,11 +91,11 @@ pub(crate) fn has_ending(path: &Path) -> bool {
 
 /// For a pack or a path in a pack, the path of the unpacked files. Any other path is returned
 /// unchanged.
-pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
+pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, OpenError> {
     let Some(pack) = path.ancestors().find(|one| is_pack(one)) else {
         return Ok(Cow::Borrowed(path));
     };
-    let failed = |source: PackError| LoadError::Pack {
+    let failed = |source: PackError| OpenError {
         file: pack.to_path_buf(),
         source,
     };

@@ -15,7 +15,6 @@ mod events;
 mod evidence;
 mod filter;
 mod iso_time;
-mod liveness;
 mod marker_evidence;
 mod ooms;
 mod payload;
@@ -36,22 +35,20 @@ pub use catalog::{Catalog, CatalogWarning, Source, SourceKind};
 pub use correlate::{
     Confidence, CorrelationError, CorrelationFilter, CorrelationResult, DEFAULT_WINDOW_NS, Scope,
 };
-pub(crate) use envelope::FILE_NAME as RUN_FILE;
 pub use envelope::{RunAttachment, RunEnvelope, RunSessionRef};
 pub(crate) use events::source_path;
 pub use events::{EventFilter, EventRow, EventRows};
 pub use evidence::{EVIDENCE_KINDS, Evidence};
 pub(crate) use filter::fits;
 pub use iso_time::{iso_to_ns, parse_time};
-pub use liveness::{Process, Surroundings, effective_status, settle_statuses};
 pub use ooms::{OomBundle, OomFilter};
 pub(crate) use payload::path_text;
 pub use runs::{RunContext, RunFilter, RunRow};
-pub(crate) use scan::last_time;
 pub use sessions::{SessionFilter, SessionRow};
-pub(crate) use sidecar::FILE_NAME as ATTACHMENTS_FILE;
 pub use sidecar::{AttachmentFilter, ExternalAttachment};
 pub use sightings::{Sighting, Watch};
 pub use store::{Store, StoreParts};
 pub use stream::EventStream;
 pub use summary::{GroupBy, Metric, SummaryRow};
+
+pub use crate::liveness::{Process, Surroundings, effective_status, settle_statuses};

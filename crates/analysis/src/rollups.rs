@@ -9,9 +9,9 @@ use stormlog_format::rollup::{
 };
 use stormlog_format::{Manifest, SessionSummary, Text};
 
+use crate::bytes::read_beside;
 use crate::catalog::{manifest_path, read_manifest};
 use crate::columns::{EventRef, Events};
-use crate::load::read_beside;
 use crate::regular_file::folder_of;
 
 /// The path of the file with the rollups of a sink; `path` is the folder of the sink, or a file in

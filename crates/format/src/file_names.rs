@@ -13,6 +13,8 @@ pub const ROLLUPS: &str = "rollups.json";
 /// The name of the file with the samples of a diagnose bundle, the folder that `stormlog diagnose`
 /// writes.
 pub const TIMELINE: &str = "telemetry_timeline.json";
+/// The name of the sink in a diagnose bundle.
+pub const BUNDLE_SINK: &str = "telemetry";
 /// The name of the file with the summary of a diagnose bundle: memory sizes, risk flags and
 /// suggestions.
 pub const SUMMARY: &str = "diagnostic_summary.json";
@@ -25,3 +27,7 @@ pub const ENVIRONMENT: &str = "environment.json";
 pub const EVENTS: &str = "events.json";
 /// The name of the file with the details of the error, in an OOM bundle.
 pub const METADATA: &str = "metadata.json";
+/// The name of a run envelope, in which a user or a tool describes a run.
+pub const RUN_ENVELOPE: &str = "stormlog_run.json";
+/// The name of the file with links to data of other tools about a run.
+pub const ATTACHMENTS: &str = "stormlog_attachments.json";

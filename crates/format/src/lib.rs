@@ -49,7 +49,7 @@ pub use number::{
 pub use placeholders::Placeholders;
 pub use python_file::{is_library_file, is_torch_file};
 pub use python_text::python_str;
-pub use record::{RecordDefaults, RecordError, event_from_record, validate};
+pub use record::{RECORD_KEYS, RecordDefaults, RecordError, event_from_record, validate};
 pub use sample::{
     Place, ProcessMemory, Sample, SampleNumber, SampleNumbers, SampleReader, other_processes,
 };

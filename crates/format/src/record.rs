@@ -16,6 +16,18 @@ use crate::session::stable_legacy_session_id;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
+/// An object with any of these keys is a record by itself, not a document that contains a list of
+/// records.
+pub const RECORD_KEYS: [&[u8]; 7] = [
+    b"schema_version",
+    b"event_type",
+    b"type",
+    b"memory_allocated",
+    b"memory_mb",
+    b"timestamp",
+    b"timestamp_ns",
+];
+
 /// The defaults for values that are missing in a record.
 #[derive(Clone, Debug)]
 pub struct RecordDefaults {

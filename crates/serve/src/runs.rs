@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::catalog::{self, FilesState, ListedRun, RunsSeen};
+use stormlog_analysis::catalog::FilesState;
+use stormlog_analysis::listing::{self, ListedRun, RunsSeen};
 use stormlog_analysis::name_without_rank;
 use stormlog_analysis::timeline::Program;
 use stormlog_format::{SessionStatus, Text, part_folders};
@@ -270,7 +271,7 @@ fn distinguish(runs: &mut [Entry]) {
 /// The last search of the served folders: what it has read from each folder, when the search ended
 /// and how long it took.
 struct LastSearch {
-    catalog: catalog::Listing,
+    catalog: listing::Listing,
     at: Option<Instant>,
     took: Duration,
 }
@@ -294,7 +295,7 @@ impl Runs {
             known: Mutex::default(),
             news: Condvar::new(),
             search: Mutex::new(LastSearch {
-                catalog: catalog::Listing::new(roots.clone()),
+                catalog: listing::Listing::new(roots.clone()),
                 at: None,
                 took: Duration::ZERO,
             }),

@@ -5,13 +5,12 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use stormlog_format::json::parse_object;
-use stormlog_format::{Map, SinkNames};
+use stormlog_format::{Map, RECORD_KEYS, SinkNames, file_names};
 
 use super::names::{FileKind, is_hidden, plain_name};
 use super::shape::Shape;
-use crate::load::{RECORD_KEYS, TIMELINE_FILE, open, read_object};
+use crate::bytes::{open, read_object};
 use crate::pack::has_ending;
-use crate::query::{ATTACHMENTS_FILE, RUN_FILE};
 use crate::regular_file::{Refused, special_kind};
 
 /// At most this many bytes of a file are read to find its first line.
@@ -85,7 +84,8 @@ impl Directory {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_manifest = SinkNames::of_manifest(&name).is_some();
-        let is_known = is_manifest || name == RUN_FILE || name == ATTACHMENTS_FILE;
+        let is_known =
+            is_manifest || name == file_names::RUN_ENVELOPE || name == file_names::ATTACHMENTS;
         let is_pack = has_ending(&path);
         if !is_known && !is_pack && FileKind::of_found(&path).is_none() {
             return;
@@ -97,9 +97,9 @@ impl Directory {
         if is_manifest {
             let document = read_object(&path);
             self.manifests.push((path, document));
-        } else if name == RUN_FILE {
+        } else if name == file_names::RUN_ENVELOPE {
             self.run_file = Some(path);
-        } else if name == ATTACHMENTS_FILE {
+        } else if name == file_names::ATTACHMENTS {
             self.attachments = Some(path);
         } else if is_pack {
             self.packs.push(path);
@@ -125,7 +125,7 @@ impl Directory {
         if host == Some(Shape::Sink) || self.files.iter().any(|file| is_segment(file)) {
             return Shape::Sink;
         }
-        let is_timeline = |file: &PathBuf| plain_name(file) == TIMELINE_FILE;
+        let is_timeline = |file: &PathBuf| plain_name(file) == file_names::TIMELINE;
         if self.files.iter().any(is_timeline) {
             return Shape::DiagnoseBundle;
         }

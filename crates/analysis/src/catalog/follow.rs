@@ -16,9 +16,9 @@ use super::shape::Shape;
 use super::sink::settled;
 use super::walk::{Place, Scope, walk};
 use crate::compression::Compression;
-use crate::load::{Change, Tail};
 use crate::pack::unpacked;
 use crate::regular_file;
+use crate::tail::{Change, Tail};
 
 /// Maximum number of bytes read in one poll, of one file and of all files together; later polls
 /// read the rest. Only one file's bytes are in memory at a time.

@@ -6,7 +6,7 @@ use stormlog_format::SinkNames;
 
 use super::sink::sink_manifest;
 use crate::compression::{with_suffixes, without_suffix};
-use crate::load::rank_in_name;
+use crate::rank_name::rank_in_name;
 
 /// `.json` and `.csv` files hold events only if their name contains one of these words, as in
 /// stormlog 0.3.9.

@@ -13,10 +13,13 @@ use stormlog_format::{
 
 use super::names::{directory_of, names_of_manifest, plain_name, plain_or_compressed, tidy};
 use super::shape::Shape;
+use crate::bytes::{read_error, read_object_beside};
+use crate::catalog::Artifact;
 use crate::compression::{Compression, with_suffixes, without_suffix};
-use crate::load::{Artifact, Damage, LoadError, read_error, read_object_beside};
-use crate::query::last_time;
+use crate::damage::Damage;
+use crate::load_error::LoadError;
 use crate::regular_file::{self, Refused, folder_of};
+use crate::segment_times::last_time;
 
 /// Which file names the sink in a directory uses (those of an ordinary sink or of a host sink);
 /// `None` when the directory is not a sink. A bundle's directory does not count as a sink, although
@@ -118,7 +121,7 @@ pub fn last_event_ns(directory: &Path, manifest: &Manifest, session_id: &Text) -
 
 /// The newest segments of a session, the newest first: two, because a segment that was just begun
 /// has no event yet.
-pub(super) fn newest_segments(
+pub(crate) fn newest_segments(
     directory: &Path,
     manifest: &Manifest,
     session_id: &Text,
@@ -136,7 +139,7 @@ pub(super) fn newest_segments(
 }
 
 /// The time of the last event in the given segments, of which the newest comes first.
-pub(super) fn last_time_in(segments: &[PathBuf]) -> Option<i64> {
+pub(crate) fn last_time_in(segments: &[PathBuf]) -> Option<i64> {
     segments.iter().find_map(|segment| last_time(segment))
 }
 

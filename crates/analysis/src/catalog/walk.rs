@@ -4,18 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stormlog_format::SinkNames;
+use stormlog_format::{SinkNames, file_names};
 
 use super::directory::Directory;
 use super::names::{holding_folder, is_hidden};
 use super::shape::Shape;
 use super::sink::sink_names;
-use crate::load::{Artifact, BUNDLE_SINK, Damage, LoadError};
-use crate::pack::unpacked;
-
-/// How many levels of directories below a path are searched for artifacts; deeper directories are
-/// ignored, so that a very deep tree cannot make the search slow.
-pub const DEEPEST: usize = 64;
+use crate::catalog::Artifact;
+use crate::damage::Damage;
+use crate::load_error::LoadError;
+use crate::pack::{DEEPEST, unpacked};
 
 /// How a directory found by a walk relates to the sinks and bundles above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,9 @@ impl Place {
         match (self, parent.shape, child.shape) {
             (Self::Own, Plain, _) => Self::Own,
             (Self::Own | Self::Nested, Sink, Sink) => Self::Nested,
-            (Self::Own, DiagnoseBundle, Sink) if child.path.ends_with(BUNDLE_SINK) => Self::Part,
+            (Self::Own, DiagnoseBundle, Sink) if child.path.ends_with(file_names::BUNDLE_SINK) => {
+                Self::Part
+            }
             (Self::Part, Sink, Sink) => Self::Part,
             _ => Self::Beside,
         }
@@ -61,7 +61,7 @@ pub(crate) fn walk(root: &Path, roots: &[PathBuf], scope: Scope) -> Vec<(Directo
 }
 
 /// Like [`walk`], but calls `read` to list each directory, so that the caller can use a cache.
-pub(super) fn walk_with(
+pub(crate) fn walk_with(
     root: &Path,
     scope: Scope,
     read: &mut dyn FnMut(&Path) -> Directory,
@@ -171,7 +171,7 @@ impl Artifacts {
                     // Of a pack's error, only the underlying error is reported, because the damage
                     // entry already names the file.
                     let reason = match error {
-                        LoadError::Pack { source, .. } => source.to_string(),
+                        LoadError::Pack(error) => error.source.to_string(),
                         error => error.to_string(),
                     };
                     self.refused.push(Damage::of_file(pack, reason));

@@ -9,7 +9,8 @@ use super::baseline::{BaselineError, read_baseline};
 use super::profile::{Profile, profile_of};
 use crate::analyze::{AnalyzeError, AnalyzeOptions};
 use crate::gather::{Gathered, gather};
-use crate::load::{LoadError, LoadOptions};
+use crate::load::LoadOptions;
+use crate::load_error::LoadError;
 
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

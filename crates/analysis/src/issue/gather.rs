@@ -1,21 +1,17 @@
 //! Gathers hits of the same problem into issues.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
 
-use rayon::prelude::*;
 use stormlog_format::{Map, Text, Value};
 
+use super::finding;
 use super::fingerprint::{fingerprint_id, normalize_dimensions};
-use super::from_events::{Subject, of_bundle, of_event};
-use super::object::{EvidenceLink, Issue, IssueFilter, severity_rank};
-use super::{finding, gap};
-use crate::analyze::{Report, ReportsBySessions, RunReport, diagnosed};
-use crate::detect::{self, Diagnosis};
-use crate::load::{Loaded, LoadedSession};
-use crate::query::{OomFilter, SourceKind, Store, source_path};
-use crate::timeline::{self, Member};
+use super::from_events::Subject;
+use super::object::{EvidenceLink, Issue, severity_rank};
+use crate::detect::Diagnosis;
+use crate::query::SourceKind;
+use crate::timeline::Member;
 
 /// A hit: one occurrence of a problem.
 pub(crate) struct Hit {
@@ -60,7 +56,7 @@ impl<'a> Gathering<'a> {
 
     /// Adds an issue that was gathered elsewhere. If the issue is known already, the new hits are
     /// treated as later than the known hits.
-    fn add_issue(&mut self, issue: Issue) {
+    pub(crate) fn add_issue(&mut self, issue: Issue) {
         if let Some(index) = self.indices.get(&issue.fingerprint_id) {
             self.issues[*index].join(issue);
             return;
@@ -158,117 +154,6 @@ fn see(issue: &mut Issue, evidence: EvidenceLink, peers: &[Text]) {
     issue.evidence.push(evidence);
 }
 
-impl Store {
-    /// The issues that stormlog 0.3.9 finds, the most severe and latest first, with their states
-    /// from `states`.
-    pub fn issues(&self, filter: &IssueFilter, states: &HashMap<Text, &'static str>) -> Vec<Issue> {
-        wanted(self.gather(None), filter, states)
-    }
-
-    /// Like [`issues`](Self::issues), but the memory of the sessions is judged by Stormlog's own
-    /// detectors alone. The rules of stormlog 0.3.9 for hidden memory are left out, because they
-    /// report anomalies of most runs that have no problem.
-    pub fn issues_with_findings(
-        &self,
-        filter: &IssueFilter,
-        states: &HashMap<Text, &'static str>,
-    ) -> Vec<Issue> {
-        wanted(self.gather(Some(&[])), filter, states)
-    }
-
-    /// Like [`issues_with_findings`](Self::issues_with_findings), but runs in `report` are not
-    /// analyzed again. The report must have been made with default options.
-    pub fn issues_of_report(
-        &self,
-        report: &Report,
-        filter: &IssueFilter,
-        states: &HashMap<Text, &'static str>,
-    ) -> Vec<Issue> {
-        wanted(self.gather(Some(&report.runs)), filter, states)
-    }
-
-    /// The anomalies of hidden memory that the rules of stormlog 0.3.9 find, as issues.
-    pub fn hidden_memory_anomalies(&self) -> Vec<Issue> {
-        let mut found = Gathering::default();
-        self.gather_anomalies(&mut found);
-        found.finish()
-    }
-
-    /// Gathers the issues that events and bundles report, and those that judge the memory of the
-    /// sessions: the findings of Stormlog's own detectors if `reports` is given, otherwise the
-    /// anomalies that stormlog 0.3.9 finds. A run that has a report in `reports` is not analyzed
-    /// again.
-    fn gather(&self, reports: Option<&[RunReport]>) -> Vec<Issue> {
-        let events = self.events_that_may_be_trouble();
-        let mut found = Gathering::default();
-        for bundle in self.oom_bundles(&OomFilter::default()) {
-            found.add(of_bundle(&bundle));
-        }
-        let reported: Vec<_> = (0..events.len())
-            .into_par_iter()
-            .filter_map(|index| of_event(events.get(index)?))
-            .collect();
-        for (subject, evidence) in reported {
-            found.add_event(subject, evidence);
-        }
-        match reports {
-            Some(reports) => self.gather_findings(reports, &mut found),
-            None => self.gather_anomalies(&mut found),
-        }
-        found.finish()
-    }
-
-    fn gather_anomalies(&self, found: &mut Gathering<'_>) {
-        if let Some(anomalies) = self.given_anomalies() {
-            for issue in anomalies {
-                found.add_issue(issue.clone());
-            }
-            return;
-        }
-        for (index, source) in self.catalog().sources.iter().enumerate() {
-            let sessions = &self.loaded(index).sessions;
-            let hits: Vec<Vec<Hit>> = sessions
-                .par_iter()
-                .map(|session| gap::hits(session, source))
-                .collect();
-            for hit in hits.into_iter().flatten() {
-                found.add(hit);
-            }
-        }
-    }
-
-    fn gather_findings(&self, reports: &[RunReport], found: &mut Gathering<'_>) {
-        let sources = &self.catalog().sources;
-        let loaded: Vec<Arc<Loaded>> = (0..sources.len()).map(|place| self.loaded(place)).collect();
-        let members = loaded.iter().enumerate().flat_map(|(artifact, loaded)| {
-            let sessions = loaded.sessions.iter();
-            sessions.map(move |session| Member { artifact, session })
-        });
-        let home = |member: Member<'_>| {
-            let source = &sources[member.artifact];
-            (source_path(member.session, source), source.kind)
-        };
-        let members: Vec<Member<'_>> = members.collect();
-        let reports = ReportsBySessions::of(reports);
-        let options = detect::Options::default();
-        let hits: Vec<Vec<Hit>> = timeline::runs(members.iter().copied())
-            .par_iter()
-            .map(|run| {
-                let run: Vec<Member<'_>> = run.iter().map(|&index| members[index]).collect();
-                let sessions: Vec<&LoadedSession> = run.iter().map(|one| one.session).collect();
-                if let Some(report) = reports.get(&sessions) {
-                    return finding::hits(&run, &report.diagnosis, &home);
-                }
-                let (_, diagnosis) = diagnosed(&sessions, &options);
-                finding::hits(&run, &diagnosis, &home)
-            })
-            .collect();
-        for hit in hits.into_iter().flatten() {
-            found.add(hit);
-        }
-    }
-}
-
 /// Converts the findings of diagnosed runs to issues, without a query store.
 pub(crate) fn issues_of_findings<'a>(
     runs: impl Iterator<Item = (&'a [Member<'a>], &'a Diagnosis)>,
@@ -285,21 +170,6 @@ pub(crate) fn issues_of_findings<'a>(
         }
     }
     found.finish()
-}
-
-/// The issues that the filter accepts, with their states.
-fn wanted(
-    mut issues: Vec<Issue>,
-    filter: &IssueFilter,
-    states: &HashMap<Text, &'static str>,
-) -> Vec<Issue> {
-    for issue in &mut issues {
-        let mut ids = std::iter::once(&issue.fingerprint_id).chain(&issue.former_ids);
-        let known = ids.find_map(|id| states.get(id).copied());
-        issue.state = known.unwrap_or("open");
-    }
-    issues.retain(|issue| filter.accepts(issue));
-    issues
 }
 
 #[cfg(test)]

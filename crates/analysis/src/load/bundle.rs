@@ -9,14 +9,14 @@ use stormlog_format::{
     stable_legacy_session_id, whole,
 };
 
-use super::bytes::{read_beside, read_document};
-use super::damage::{Damage, DamageList};
-use super::error::LoadError;
-use super::rank_name::rank_in_name;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
+use crate::bytes::{read_beside, read_document};
 use crate::catalog::plain_or_compressed;
 use crate::columns::{Chunk, ChunkBuilder};
+use crate::damage::{Damage, DamageList};
+use crate::load_error::LoadError;
+use crate::rank_name::rank_in_name;
 use crate::regular_file::refusal;
 
 /// Largest initial capacity of a chunk (a block of event columns), in rows.

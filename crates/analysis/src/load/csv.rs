@@ -9,13 +9,13 @@ use stormlog_format::{
     INTEGER_COLUMNS, Map, RecordDefaults, Text, Value, event_from_record, truncate,
 };
 
-use super::bytes::{open, read_error};
-use super::damage::{Damage, DamageList};
-use super::error::LoadError;
 use super::python_literal;
 use super::sessions::ReadParts;
 use super::{LoadOptions, OnError};
+use crate::bytes::{open, read_error};
 use crate::columns::{Chunk, ChunkBuilder};
+use crate::damage::{Damage, DamageList};
+use crate::load_error::LoadError;
 
 /// Columns with decimal numbers.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];

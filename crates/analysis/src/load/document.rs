@@ -4,27 +4,15 @@ use std::path::Path;
 
 use stormlog_format::json::{JsonError, RawString, Reader, parse};
 use stormlog_format::scan::Scanner;
-use stormlog_format::{RecordDefaults, Value, event_from_record};
+use stormlog_format::{RECORD_KEYS, RecordDefaults, Value, event_from_record};
 
-use super::bytes::read_document;
-use super::damage::{Damage, DamageList, LineCounter};
-use super::error::LoadError;
 use super::list::{self, Outcome};
 use super::sessions::ReadParts;
 use super::{LoadOptions, OnError};
+use crate::bytes::read_document;
 use crate::columns::{Chunk, ChunkBuilder};
-
-/// An object with any of these keys is an event record by itself, not a document that contains a
-/// list.
-pub(crate) const RECORD_KEYS: [&[u8]; 7] = [
-    b"schema_version",
-    b"event_type",
-    b"type",
-    b"memory_allocated",
-    b"memory_mb",
-    b"timestamp",
-    b"timestamp_ns",
-];
+use crate::damage::{Damage, DamageList, LineCounter};
+use crate::load_error::LoadError;
 
 /// Largest initial capacity of a chunk (a block of event columns), in rows.
 const ROOM: usize = 1 << 16;

@@ -9,11 +9,12 @@ use stormlog_format::scan::Scanner;
 use stormlog_format::skeleton::Matcher;
 use stormlog_format::{RecordDefaults, RecordError, Value, event_from_record};
 
-use super::bytes::{Block, LONGEST_LINE, LineBlocks, Piece, open, read_error};
-use super::damage::MOST_LISTED;
-use super::error::LoadError;
 use super::{LoadOptions, OnError};
+use crate::bytes::{Block, LineBlocks, Piece, open, read_error};
 use crate::columns::{Chunk, ChunkBuilder};
+use crate::damage::MOST_LISTED;
+use crate::load_error::LONGEST_LINE;
+use crate::load_error::LoadError;
 use crate::regular_file;
 
 /// Files larger than this are split into parts of about this many bytes, each read by one task.

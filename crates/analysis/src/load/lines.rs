@@ -9,15 +9,16 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 use stormlog_format::{Manifest, RecordDefaults, Segment, Text, stable_legacy_session_id};
 
-use super::artifact::Artifact;
-use super::bytes::{LONGEST_LINE, is_cut_off, read_error};
-use super::damage::{Damage, DamageList, TORN};
-use super::error::LoadError;
 use super::jsonl::{self, Chunks, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
+use crate::bytes::{is_cut_off, read_error};
+use crate::catalog::Artifact;
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use crate::compression::without_suffix;
+use crate::damage::{Damage, DamageList, TORN};
+use crate::load_error::LONGEST_LINE;
+use crate::load_error::LoadError;
 use crate::pack;
 
 /// The maximum number of listed damaged places is divided among the parts of the files, but each
@@ -127,7 +128,7 @@ impl<'a> LineFiles<'a> {
                 let outcome = self.read_part(*part, options, Chunks::Full, &mut take)?;
                 Ok((chunks, outcome))
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, LoadError>>()?;
         let (mut chunks, mut parts) = (Vec::new(), Vec::new());
         for (part, (part_chunks, outcome)) in self.parts.iter().zip(outcomes) {
             chunks.extend(part_chunks.into_iter().map(|chunk| (chunk, part.file)));

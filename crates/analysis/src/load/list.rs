@@ -7,11 +7,12 @@ use stormlog_format::json::{Reader, parse};
 use stormlog_format::scan::Scanner;
 use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
-use super::bytes::{LONGEST_LINE, open, read_error};
-use super::damage::{Damage, DamageList, LineCounter};
-use super::error::LoadError;
 use super::{LoadOptions, OnError};
+use crate::bytes::{open, read_error};
 use crate::columns::{Chunk, ChunkBuilder};
+use crate::damage::{Damage, DamageList, LineCounter};
+use crate::load_error::LONGEST_LINE;
+use crate::load_error::LoadError;
 
 /// Number of bytes read at a time.
 const BLOCK: usize = 1 << 20;

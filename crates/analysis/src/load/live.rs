@@ -9,15 +9,15 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 use stormlog_format::RecordDefaults;
 
-use super::artifact::Artifact;
 use super::jsonl::{self, Chunks, Part};
 use super::lines::{Hints, damage_of};
 use super::sessions::ReadParts;
-use super::tail::{Change, Tail, last_line_end};
 use super::{Damage, LoadError, LoadOptions, Loaded, loaded_of};
+use crate::catalog::Artifact;
 use crate::columns::Chunk;
 use crate::compression::Compression;
 use crate::regular_file;
+use crate::tail::{Change, Tail, last_line_end};
 
 /// Maximum number of bytes in the segments that are followed; in memory the events take about a
 /// third of that. For comparison, thinning keeps a sink below 256 MiB by default.

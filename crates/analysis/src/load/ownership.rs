@@ -6,8 +6,8 @@ use std::path::Path;
 use hashbrown::HashMap;
 use stormlog_format::Text;
 
-use super::damage::{Damage, MOST_LISTED};
 use super::sessions::{ReadParts, absolute};
+use crate::damage::{Damage, MOST_LISTED};
 
 /// Maximum number of entries in the damage lists of all sessions together. A damaged place that
 /// affects several sessions is copied into the list of each, so many sessions could fill the

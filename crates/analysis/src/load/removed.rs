@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_format::{Pruned, Thinned};
 
-use super::artifact::Artifact;
+use crate::catalog::Artifact;
 use crate::catalog::plain_name;
 
 /// Events that recorders removed from their sinks or could not write. Removed or dropped events are

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use stormlog_format::{EventType, SessionStatus, SessionSummary, Text};
 
-use super::damage::Damage;
 use super::ownership::Ownership;
 use super::{Loaded, LoadedSession, Removed};
 use crate::catalog::{resolve, tidy};
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
+use crate::damage::Damage;
 use crate::pack;
 
 /// The contents of an artifact's files, not yet grouped into sessions.

@@ -14,8 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use stormlog_format::Map;
 use stormlog_format::json::{Layout, Writer, parse_object};
 
-use super::PackError;
-use crate::catalog::DEEPEST;
+use super::{DEEPEST, PackError};
 use crate::regular_file;
 
 /// The name of the first entry of a pack, which describes the other entries and is not unpacked.

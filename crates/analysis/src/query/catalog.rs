@@ -7,17 +7,17 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use stormlog_format::{Manifest, Map, SessionSummary, SinkNames, Text, Value};
+use stormlog_format::{Manifest, Map, SessionSummary, SinkNames, Text, Value, file_names};
 
-use super::envelope::{self, RunEnvelope};
+use super::envelope::RunEnvelope;
 use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
+use crate::bytes::read_object;
 use crate::catalog::{
     Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, names_of_manifest,
     plain_name, resolve, resolved_manifest, segments_in, settled, sink_names, tidy, walk,
 };
-use crate::load::read_object;
 use crate::pack::unpacked;
 use crate::regular_file::{Refused, folder_of, refusal};
 
@@ -150,7 +150,7 @@ impl Catalog {
             discovery.catalog.paths.push(tidy(path.as_ref()));
             match opened {
                 Ok(path) => discovery.path(&resolved_manifest(tidy(path))),
-                Err(error) => discovery.unread(path.as_ref(), error.reason()),
+                Err(error) => discovery.unread(path.as_ref(), error.source.to_string()),
             }
         }
         discovery.catalog
@@ -285,9 +285,9 @@ impl Discovery {
                     }
                 }
             }
-        } else if name == envelope::FILE_NAME {
+        } else if name == file_names::RUN_ENVELOPE {
             self.envelope(file);
-        } else if name == sidecar::FILE_NAME {
+        } else if name == file_names::ATTACHMENTS {
             self.sidecar(file);
         } else if let Some(kind) = SourceKind::of_file(file) {
             self.source(Source::flat(file.to_path_buf(), kind));

@@ -14,9 +14,6 @@ use stormlog_format::{Map, Text, Value};
 use super::sidecar::attachment_path;
 use crate::document::shown_path;
 
-/// The file name of a run envelope.
-pub(crate) const FILE_NAME: &str = "stormlog_run.json";
-
 /// The value of the key `format` in a run envelope.
 const FORMAT: &str = "stormlog.run_envelope";
 

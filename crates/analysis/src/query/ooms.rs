@@ -10,8 +10,8 @@ use stormlog_format::{Map, Text};
 use super::filter::fits;
 use super::iso_time::iso_to_micros;
 use super::payload::{integer, path_text, text};
+use crate::bytes::read_object_beside;
 use crate::document::shown_path;
-use crate::load::read_object_beside;
 
 /// The name of the file in an OOM bundle that describes the exception.
 pub(super) const DETAILS: &str = stormlog_format::file_names::METADATA;

@@ -8,11 +8,9 @@
 //! skipping segments saves little time.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use stormlog_format::json::parse_object;
 use stormlog_format::rollup::RollupFile;
 use stormlog_format::{Manifest, SessionSummary, Text};
 
@@ -21,14 +19,12 @@ use super::events::EventFilter;
 use super::filter::fits;
 use super::stream::size_of;
 use crate::columns::{EventRef, Events};
-use crate::load::{Damage, Hints, LoadOptions, load_matching, open};
+use crate::damage::Damage;
+use crate::load::{Hints, LoadOptions, load_matching};
+use crate::segment_times::first_time;
 
 /// Sinks (recording folders) with fewer bytes than this are read completely.
 const WORTH_SKIPPING: u64 = 8 << 20;
-
-/// Maximum number of bytes of a segment's first line that are read to get the time of the first
-/// event.
-const LONGEST_FIRST_LINE: u64 = 1 << 20;
 
 /// The events of one session in a sink that match a query.
 pub(crate) struct Scanned<'a> {
@@ -219,29 +215,4 @@ fn read_first<'s, 'a>(
         }
     }
     Some((found, damage))
-}
-
-/// The time of a segment's first event; the segment may be compressed.
-pub(super) fn first_time(file: &Path) -> Option<i64> {
-    let mut line = Vec::new();
-    let mut reader = BufReader::new(open(file).ok()?.reader.take(LONGEST_FIRST_LINE));
-    reader.read_until(b'\n', &mut line).ok()?;
-    time_of(&line)
-}
-
-/// Number of bytes at the end of a segment that are searched for its last event.
-const TAIL_BYTES: u64 = 1 << 16;
-
-/// The time of the last complete event in an uncompressed segment.
-pub(crate) fn last_time(file: &Path) -> Option<i64> {
-    let mut file = crate::regular_file::open(file).ok()?;
-    let start = file.metadata().ok()?.len().saturating_sub(TAIL_BYTES);
-    file.seek(SeekFrom::Start(start)).ok()?;
-    let mut tail = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
-    tail.split(|byte| *byte == b'\n').rev().find_map(time_of)
-}
-
-fn time_of(line: &[u8]) -> Option<i64> {
-    parse_object(line)?.int("timestamp_ns")
 }

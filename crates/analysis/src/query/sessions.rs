@@ -2,16 +2,15 @@
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text};
+use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, file_names};
 
 use super::catalog::{Source, SourceKind};
 use super::filter::fits;
-use super::liveness::{Surroundings, effective_status};
 use super::ooms::OomBundle;
 use super::payload::{path_text, text};
 use super::uncounted_events::uncounted_events;
 use crate::catalog::{last_event_ns, manifest_path, read_manifest};
-use crate::load::BUNDLE_SINK;
+use crate::liveness::{Surroundings, effective_status};
 
 /// A session (one recording of one process) as a row of a query result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -256,7 +255,7 @@ fn row(
 
 /// The time of the last event of a session that `stormlog diagnose` records into a bundle.
 fn last_event_in_bundle(bundle: &Source, summary: &SessionSummary) -> Option<i64> {
-    let sink = bundle.path.join(BUNDLE_SINK);
+    let sink = bundle.path.join(file_names::BUNDLE_SINK);
     let manifest = read_manifest(&manifest_path(&sink)?)?;
     last_event_ns(&sink, &manifest, &summary.session_id)
 }

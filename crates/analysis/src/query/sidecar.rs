@@ -10,10 +10,6 @@ use super::payload::{self, integer, text};
 use crate::catalog::resolve;
 use crate::regular_file::folder_of;
 
-/// The name of a file beside a recording that lists attachments, which are links to data of other
-/// tools.
-pub(crate) const FILE_NAME: &str = "stormlog_attachments.json";
-
 /// The value of the key `format` in every valid `stormlog_attachments.json`.
 const FORMAT: &str = "stormlog.attachments";
 

@@ -9,8 +9,8 @@ use stormlog_format::{Event, SinkNames, Text, classify};
 use super::catalog::CatalogWarning;
 use super::ooms::OomBundle;
 use super::payload::path_text;
+use crate::bytes::read_object;
 use crate::catalog::{FollowFrom, Follower};
-use crate::load::read_object;
 
 /// Something to report to a user who watches running jobs: an alert, a change of a collector's
 /// health, an out-of-memory error, an OOM bundle or a finding.

@@ -12,8 +12,9 @@ use super::payload::path_text;
 use super::sessions::{SessionRow, joined};
 use super::warnings::Warnings;
 use crate::catalog::{FileKind, resolved_manifest, tidy};
-use crate::issue::Issue;
-use crate::load::{Damage, LoadError, LoadOptions, Loaded, load_file, load_sessions};
+use crate::damage::Damage;
+use crate::load::{LoadOptions, Loaded, load_file, load_sessions};
+use crate::load_error::LoadError;
 use crate::pack::{shown, unpacked};
 use crate::rollups::{read_totals, read_windows};
 
@@ -29,9 +30,8 @@ pub struct Store {
     /// For each source, whether a query with a filter has read parts of it. After that, the next
     /// query with a filter loads the source completely.
     scanned: Vec<AtomicBool>,
-    /// The hidden-memory anomalies given to [`of_parts`](Self::of_parts); `None` for a store that
-    /// reads files.
-    given: Option<Vec<Issue>>,
+    /// Whether the store was made by [`of_parts`](Self::of_parts) and reads no files.
+    is_of_parts: bool,
     /// Warnings that were added after the catalog was created.
     found: Mutex<Warnings>,
     /// The warnings about sources with telemetry that could not be loaded. Query results lack the
@@ -51,10 +51,6 @@ pub struct StoreParts {
     pub loaded: Vec<Loaded>,
     /// The rollups with their windows, for each source whose rollups are up to date.
     pub rollups: Vec<Option<RollupFile>>,
-    /// Hidden-memory anomalies, in the order of the sources. Anomalies are given separately,
-    /// because they are computed from all samples of a session, of which `loaded` may contain only
-    /// some.
-    pub anomalies: Vec<Issue>,
 }
 
 impl Store {
@@ -70,7 +66,7 @@ impl Store {
             rollups: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
             sessions: OnceLock::new(),
             scanned: catalog.sources.iter().map(|_| false.into()).collect(),
-            given: None,
+            is_of_parts: false,
             catalog,
             found: Mutex::default(),
             unread: Mutex::default(),
@@ -87,7 +83,6 @@ impl Store {
             sessions,
             loaded,
             rollups,
-            anomalies,
         } = parts;
         let sessions = joined(sessions, &catalog.oom_bundles);
         let mut loaded = loaded.into_iter();
@@ -104,7 +99,7 @@ impl Store {
             loaded,
             rollups,
             sessions: OnceLock::from(sessions),
-            given: Some(anomalies),
+            is_of_parts: true,
             ..Self::new(catalog)
         }
     }
@@ -173,14 +168,8 @@ impl Store {
     /// The sessions given to [`of_parts`](Self::of_parts), the newest first; `None` for a store
     /// that reads files.
     pub(crate) fn given_sessions(&self) -> Option<&[SessionRow]> {
-        let sessions = self.sessions.get().filter(|_| self.given.is_some());
+        let sessions = self.sessions.get().filter(|_| self.is_of_parts);
         sessions.map(Vec::as_slice)
-    }
-
-    /// The hidden-memory anomalies given to [`of_parts`](Self::of_parts); `None` for a store that
-    /// reads files.
-    pub(crate) fn given_anomalies(&self) -> Option<&[Issue]> {
-        self.given.as_deref()
     }
 
     /// The sessions of a source with their events. When the source cannot be loaded, the result is
@@ -251,7 +240,7 @@ impl Store {
     /// The rollups of a source with their windows. `None` when the rollups do not match the
     /// manifest.
     pub(crate) fn rollup_windows(&self, place: usize) -> Option<Arc<RollupFile>> {
-        if self.given.is_some() {
+        if self.is_of_parts {
             return self.rollups(place);
         }
         let source = &self.catalog.sources[place];

@@ -20,9 +20,10 @@ use stormlog_format::Map;
 use super::catalog::{CatalogWarning, SourceKind};
 use super::events::{EventFilter, EventRow, EventRows};
 use super::payload::path_text;
-use super::scan::{first_time, is_wanted, session_of};
+use super::scan::{is_wanted, session_of};
 use super::store::Store;
 use crate::load::Hints;
+use crate::segment_times::first_time;
 use cursor::{Cursor, Row, read_chain};
 use survey::{Chain, Home, Homes, chains, survey, survey_sink};
 

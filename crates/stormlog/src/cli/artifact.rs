@@ -68,7 +68,7 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
             "give '--skip-damaged' to skip damaged records, or run 'stormlog validate' to list all \
              problems"
         }
-        LoadError::Pack { source, .. } => pack_hint(source),
+        LoadError::Pack(error) => pack_hint(&error.source),
         LoadError::NoEvents { .. } | LoadError::Scalar { .. } => {
             "a JSON file with telemetry contains a list of records, or an object with a list in \
              'events'"

@@ -32,7 +32,7 @@ impl Sources {
     pub(crate) fn open(&self, console: &mut Console<'_>) -> anyhow::Result<Store> {
         if !self.lenient {
             for path in &self.paths {
-                unpacked(path).map_err(|error| load_failure(&error, path, true))?;
+                unpacked(path).map_err(|error| load_failure(&error.into(), path, true))?;
             }
         }
         let mut missing = Vec::new();

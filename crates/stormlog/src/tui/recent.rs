@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use stormlog_analysis::catalog::{ListedRun, Listing, tidy};
+use stormlog_analysis::listing::{ListedRun, Listing};
 use stormlog_analysis::pack::is_pack;
 use stormlog_analysis::sink_names;
+use stormlog_analysis::tidy;
 use stormlog_format::{SessionStatus, part_folders};
 
 use crate::machine::on_this_machine;

@@ -68,7 +68,7 @@ impl Asker {
         ];
         let sql = queries.map(|query| query.sql("chosen"));
         self.gather(&sql, &mut events).await?;
-        let parts = Recorded::read(self).await?.into_parts(events, Vec::new());
+        let parts = Recorded::read(self).await?.into_parts(events);
         Ok(Store::of_parts(parts).correlate(filter)?)
     }
 
@@ -84,8 +84,8 @@ impl Asker {
         self.gather(&[trouble.sql("")], &mut events).await?;
         let recorded = Recorded::read(self).await?;
         let anomalies = self.anomalies(&recorded).await?;
-        let store = Store::of_parts(recorded.into_parts(events, anomalies));
-        Ok(store.issues(filter, &HashMap::new()))
+        let store = Store::of_parts(recorded.into_parts(events));
+        Ok(store.issues_with_anomalies(&anomalies, filter, &HashMap::new()))
     }
 
     /// The hidden-memory anomalies, which were detected from all samples of a session when the
@@ -154,9 +154,7 @@ impl Asker {
 /// events.
 pub(crate) async fn store_of_sessions(asker: &Asker) -> Result<Store, AskError> {
     let recorded = Recorded::read(asker).await?;
-    Ok(Store::of_parts(
-        recorded.into_parts(Gathered::default(), Vec::new()),
-    ))
+    Ok(Store::of_parts(recorded.into_parts(Gathered::default())))
 }
 
 /// A SQL query for the sessions that were recorded at some time between `first` and `last`.

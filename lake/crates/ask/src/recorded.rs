@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
-use stormlog_analysis::issue::Issue;
 use stormlog_analysis::query::{
     ExternalAttachment, OomBundle, SessionRow, Source, SourceKind, StoreParts,
 };
@@ -136,13 +135,10 @@ impl Recorded {
     }
 
     /// The parts from which a [`Store`](stormlog_analysis::query::Store) is made: the sources,
-    /// sessions and bundles that were recorded, with the given events and anomalies of the sessions.
-    pub(crate) fn into_parts(self, mut events: Gathered, anomalies: Vec<Issue>) -> StoreParts {
+    /// sessions and bundles that were recorded, with the given events of the sessions.
+    pub(crate) fn into_parts(self, mut events: Gathered) -> StoreParts {
         events.settle(&self.sessions);
-        let mut parts = StoreParts {
-            anomalies,
-            ..StoreParts::default()
-        };
+        let mut parts = StoreParts::default();
         let of_path = |path: &str| {
             let mut described = self.described.iter();
             described.find(|one| Path::new(&one.path).ends_with(path))

@@ -11,7 +11,8 @@ use stormlog_format::Text;
 
 use super::survey::{Home, stream};
 use crate::columns::{ChunkBuilder, EventRef, Events};
-use crate::load::{Damage, LoadError};
+use crate::damage::Damage;
+use crate::load_error::LoadError;
 use crate::query::catalog::{CatalogWarning, Source};
 use crate::query::events::EventFilter;
 use crate::query::payload::path_text;

@@ -9,17 +9,19 @@ use hashbrown::HashMap;
 use stormlog_format::{EventType, SessionStatus, Text};
 
 use super::LEAST_WINDOW;
+use crate::catalog::Artifact;
 use crate::catalog::FileKind;
 use crate::columns::{EventRef, Events};
 use crate::compression::Compression;
+use crate::damage::Damage;
 use crate::load::{
-    Artifact, Damage, LoadError, LoadOptions, absolute, inferred_status, stream_events,
-    stream_file, stream_segment,
+    LoadOptions, absolute, inferred_status, stream_events, stream_file, stream_segment,
 };
+use crate::load_error::LoadError;
 use crate::query::catalog::{Source, SourceKind};
 use crate::query::payload::path_text;
-use crate::query::scan::last_time;
 use crate::regular_file;
+use crate::segment_times::last_time;
 
 /// The uncompressed size of a compressed file is estimated as this many times its size on disk.
 const EXPANDS: u64 = 16;

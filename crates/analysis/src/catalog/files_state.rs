@@ -1,53 +1,13 @@
-//! Detects changes of files from their metadata, without reading the files.
+//! Detects changes of the files of a recording from their metadata, without reading the files.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use stormlog_format::SinkNames;
-use stormlog_format::rollup::ROLLUP_FILENAME;
-
 use super::names::is_hidden;
+use crate::stamp::Stamp;
 
 /// Files of one folder beyond this number are ignored; a sink keeps fewer files.
 const MOST_FILES: usize = 10_000;
-
-/// The state of one path according to the file system; all zeros if nothing exists at the path. The
-/// state changes when the file is replaced or rewritten.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Stamp {
-    pub(super) modified_ns: i64,
-    device: u64,
-    inode: u64,
-    size: u64,
-}
-
-impl Stamp {
-    pub(super) fn of(path: &Path) -> Self {
-        path.metadata()
-            .map_or(Self::default(), |facts| Self::of_facts(&facts))
-    }
-
-    pub(crate) fn of_facts(facts: &std::fs::Metadata) -> Self {
-        Self {
-            modified_ns: facts
-                .mtime()
-                .saturating_mul(1_000_000_000)
-                .saturating_add(facts.mtime_nsec()),
-            device: facts.dev(),
-            inode: facts.ino(),
-            size: facts.len(),
-        }
-    }
-
-    /// The state of a directory and of the files in it that may be overwritten in place.
-    pub(super) fn of_directory(path: &Path) -> Vec<Self> {
-        let files = SinkNames::ALL.map(SinkNames::manifest);
-        let files = files.into_iter().chain([ROLLUP_FILENAME]);
-        let files = files.map(|name| Self::of(&path.join(name)));
-        std::iter::once(Self::of(path)).chain(files).collect()
-    }
-}
 
 /// The combined state of the files of a recording, by which changes are detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

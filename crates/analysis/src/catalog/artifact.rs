@@ -3,22 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Segment, SinkNames};
+use stormlog_format::{Manifest, Segment, SinkNames, file_names};
 
-use super::TIMELINE_FILE;
-use super::bytes::{read_document, read_error};
-use super::damage::Damage;
-use super::error::LoadError;
+use crate::bytes::{read_document, read_error};
 use crate::catalog::{
     FileKind, Shape, directory_of, manifest_document, manifest_path, plain_name,
     plain_or_compressed, read_manifest, resolved_manifest, segments_in, settled, sink_manifest,
     tidy,
 };
+use crate::damage::Damage;
+use crate::load_error::LoadError;
 use crate::pack;
 use crate::regular_file::{Refused, folder_of, refusal};
-
-/// The name of the sink within a diagnose bundle.
-pub(crate) const BUNDLE_SINK: &str = "telemetry";
 
 /// The type of an artifact, with its files.
 #[derive(Debug)]
@@ -88,7 +84,7 @@ impl Artifact {
                 Self::Lines { manifest, file }
             }
             Some(FileKind::Table) => Self::Csv { file },
-            _ if plain_name(path) == TIMELINE_FILE => Self::Timeline { file },
+            _ if plain_name(path) == file_names::TIMELINE => Self::Timeline { file },
             _ => Self::Document { file },
         })
     }
@@ -111,7 +107,7 @@ impl Artifact {
             | Self::Document { file }
             | Self::Csv { file }
             | Self::Timeline { file } => size(file),
-            Self::DiagnoseBundle { directory } => size(&directory.join(TIMELINE_FILE)),
+            Self::DiagnoseBundle { directory } => size(&directory.join(file_names::TIMELINE)),
             Self::OomBundle { directory } => size(&directory.join("events.json")),
         }
     }
@@ -153,7 +149,7 @@ impl Artifact {
             });
         }
         if shape == Shape::DiagnoseBundle {
-            let recorded = directory.join(BUNDLE_SINK);
+            let recorded = directory.join(file_names::BUNDLE_SINK);
             // Unlike those of stormlog 0.3.9, bundles of Stormlog contain a sink with the events,
             // which is read instead of the timeline because it is more detailed.
             return match Self::in_directory(&recorded, &recorded) {
@@ -192,7 +188,7 @@ impl Artifact {
             Some(Damage::of_file(file, reason))
         });
         damage.extend(refused);
-        let timeline = plain_or_compressed(directory, TIMELINE_FILE);
+        let timeline = plain_or_compressed(directory, file_names::TIMELINE);
         if segments.is_empty() && !is_sink && timeline.is_some() {
             return Ok(Self::DiagnoseBundle {
                 directory: directory.into(),

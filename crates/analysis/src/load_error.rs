@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use stormlog_format::{RecordError, json::JsonError};
 
-use crate::pack::{PackError, shown};
+use crate::pack::{OpenError, shown};
+
+/// Longest line in bytes; a longer line cannot be an event and is skipped as damage.
+pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
 /// Why an artifact cannot be loaded. An error message names the file if the corresponding message
 /// of stormlog 0.3.9 does.
@@ -42,10 +45,7 @@ pub enum LoadError {
     },
     #[error("Event at index {index} must be an object")]
     NotAnObject { file: PathBuf, index: u64 },
-    #[error(
-        "Event at index {index} is longer than {} bytes",
-        super::bytes::LONGEST_LINE
-    )]
+    #[error("Event at index {index} is longer than {} bytes", LONGEST_LINE)]
     EventTooLong { file: PathBuf, index: u64 },
     #[error("Top-level key '{key}' must contain a list of events")]
     NotAListOfEvents { file: PathBuf, key: String },
@@ -65,19 +65,19 @@ pub enum LoadError {
     SessionNotFound(String),
     #[error("'{}' expands to more than {limit} bytes, out of proportion to its size", shown(.file).display())]
     ExpandsTooFar { file: PathBuf, limit: u64 },
-    #[error("cannot open '{}': {source}", shown(.file).display())]
-    Pack { file: PathBuf, source: PackError },
+    #[error(transparent)]
+    Pack(#[from] OpenError),
 }
 
 impl LoadError {
     /// The error for a file that is not JSON.
-    pub(super) fn json(file: &Path, source: JsonError) -> Self {
+    pub(crate) fn json(file: &Path, source: JsonError) -> Self {
         let file = file.into();
         Self::Json { file, source }
     }
 
     /// The error for an invalid record of a list of events.
-    pub(super) fn bad_event(file: &Path, index: u64, source: RecordError) -> Self {
+    pub(crate) fn bad_event(file: &Path, index: u64, source: RecordError) -> Self {
         Self::BadRecord {
             file: file.into(),
             line: None,
@@ -112,8 +112,8 @@ impl LoadError {
             | Self::Scalar { file }
             | Self::NoTelemetryColumns { file }
             | Self::Csv { file, .. }
-            | Self::ExpandsTooFar { file, .. }
-            | Self::Pack { file, .. } => Some(file),
+            | Self::ExpandsTooFar { file, .. } => Some(file),
+            Self::Pack(error) => Some(&error.file),
             Self::SessionNotFound(_) => None,
         }
     }
@@ -135,7 +135,7 @@ impl LoadError {
                 "a directory without telemetry: no manifest.json, no segment-*.jsonl".into()
             }
             Self::Io { source, .. } => source.to_string(),
-            Self::Pack { source, .. } => source.to_string(),
+            Self::Pack(error) => error.source.to_string(),
             Self::NotUtf8 { .. } => "the text is not UTF-8".into(),
             Self::Json { source, .. } => format!("not JSON: {source}"),
             Self::MalformedLine { .. } => "the record is not JSON".into(),
@@ -143,10 +143,7 @@ impl LoadError {
                 "the record is not an object".into()
             }
             Self::EventTooLong { .. } => {
-                format!(
-                    "the event is longer than {} bytes",
-                    super::bytes::LONGEST_LINE
-                )
+                format!("the event is longer than {LONGEST_LINE} bytes")
             }
             Self::Csv { reason, .. } => reason.clone(),
             Self::NoTelemetryColumns { .. } => {

@@ -8,15 +8,12 @@ use std::path::Path;
 use stormlog_format::Map;
 use stormlog_format::json::parse_object;
 
-use super::error::LoadError;
 use crate::compression::{Compression, decompressed, expands_too_far};
+use crate::load_error::{LONGEST_LINE, LoadError};
 use crate::regular_file;
 
 /// Number of bytes read and parsed at a time, small enough to stay in the processor's cache.
 const BLOCK: usize = 1 << 20;
-
-/// Longest line in bytes; a longer line cannot be an event and is skipped as damage.
-pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
 /// A file opened for reading, with transparent decompression.
 pub(crate) struct Source {

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text};
+use stormlog_format::{
+    EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text, file_names,
+};
 
-use super::directory::Directory;
-use super::follow::event_of_line;
-use super::names::{holding_folder, plain_or_compressed, tidy};
-use super::shape::Shape;
-use super::sink::{last_time_in, newest_segments, settled};
-use super::stamp::Stamp;
-use super::walk::{Place, Scope, walk_with};
-use crate::load::{BUNDLE_SINK, open_beside};
-use crate::query::{Surroundings, effective_status};
+use crate::bytes::open_beside;
+use crate::catalog::{
+    Directory, Place, Scope, Shape, event_of_line, holding_folder, last_time_in, newest_segments,
+    plain_or_compressed, settled, tidy, walk_with,
+};
+use crate::liveness::{Surroundings, effective_status};
 use crate::rollups::read_totals;
+use crate::stamp::Stamp;
 use crate::timeline::{GroupedBy, Program, Recorded, group, program_of_start, run_id_of_start};
 
 /// A directory or file that changed within this time before it was read is read again at the next
@@ -114,7 +114,7 @@ pub struct ListedRun {
 }
 
 impl ListedRun {
-    /// The directories of the run's sinks, to load or to pass to a [`Follower`](super::Follower).
+    /// The directories of the run's sinks, to load or to pass to a [`Follower`](crate::catalog::Follower).
     pub fn sinks(&self) -> BTreeSet<&Path> {
         self.sessions
             .iter()
@@ -147,7 +147,7 @@ pub struct RunsSeen {
 /// ```no_run
 /// # use stormlog_analysis::query::Surroundings;
 /// # fn list(here: &Surroundings<'_>) {
-/// use stormlog_analysis::catalog::Listing;
+/// use stormlog_analysis::listing::Listing;
 ///
 /// let mut listing = Listing::new(vec!["runs".into()]);
 /// for run in listing.refresh(here).runs {
@@ -312,7 +312,7 @@ impl Listing {
         // A bundle that holds its own sink is removed from `unlisted`, because that sink is already
         // listed as a run.
         seen.unlisted
-            .retain(|path| !listed.contains(path.join(BUNDLE_SINK).as_path()));
+            .retain(|path| !listed.contains(path.join(file_names::BUNDLE_SINK).as_path()));
         seen.runs = runs_of(&sinks, &mut bundles, here);
         seen.oom_bundles = bundles.into_values().flatten().collect();
         seen.oom_bundles.sort();
@@ -570,7 +570,7 @@ mod tests {
     use stormlog_format::json::{Layout, Writer, value_of};
 
     use super::*;
-    use crate::query::Process;
+    use crate::liveness::Process;
 
     const SECOND: i64 = 1_000_000_000;
 
