@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from . import _stack
 from ._holders import Place, roots
 
-_ADDING = {
+ADDING = {
     "add",
     "append",
     "appendleft",
@@ -29,15 +30,12 @@ _ADDING = {
     "setdefault",
     "update",
 }
-_IGNORED = {"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL", "RESUME", "NOT_TAKEN"}
 _LOADS = {
     "global": ("LOAD_GLOBAL", "LOAD_NAME"),
     "local": ("LOAD_FAST", "LOAD_DEREF", "LOAD_NAME", "STORE_FAST_LOAD_FAST"),
     "closure": ("LOAD_DEREF", "LOAD_FAST", "STORE_FAST_LOAD_FAST"),
     "attribute": ("LOAD_ATTR",),
 }
-# Prefixes of the instructions that pop two values from the stack.
-_PAIRS = ("BINARY_", "INPLACE_", "COMPARE_", "CONTAINS_", "IS_OP")
 _MOST_CODES = 5000
 _MOST_INSTRUCTIONS = 20_000
 
@@ -50,7 +48,7 @@ class Line(NamedTuple):
     function: str
 
 
-class _Target(NamedTuple):
+class Target(NamedTuple):
     """How the code refers to the container."""
 
     # The variable or attribute, and the key of `_LOADS` for the instructions that load it.
@@ -70,12 +68,12 @@ def adding_lines(place: Place) -> list[Line]:
     read."""
     if place.relation == "cache":
         return _definitions(place.scope)
-    target = _target(place)
+    target = target_of(place)
     if target is None:
         return []
     found: set[Line] = set()
     instructions = 0
-    for code in _codes(target):
+    for code in codes_of(target):
         instructions += len(code.co_code) // 2
         if instructions > _MOST_INSTRUCTIONS:
             return []
@@ -86,7 +84,7 @@ def adding_lines(place: Place) -> list[Line]:
     return sorted(found)
 
 
-def _target(place: Place) -> _Target | None:
+def target_of(place: Place) -> Target | None:
     if place.relation not in ("global", "local", "closure") or place.in_graph:
         return None
     name = place.name
@@ -97,13 +95,13 @@ def _target(place: Place) -> _Target | None:
         return None
     *owner, name = name.split(".")
     if owner:
-        return _Target(name, "attribute", is_element, "")
-    return _Target(
+        return Target(name, "attribute", is_element, "")
+    return Target(
         name, place.relation, is_element, "" if place.relation == "global" else place.scope
     )
 
 
-def _codes(target: _Target) -> Iterator[CodeType]:
+def codes_of(target: Target) -> Iterator[CodeType]:
     """The code objects of the user's modules that can refer to the container. At most
     ``_MOST_CODES`` code objects are examined."""
     for code in _users_codes():
@@ -169,24 +167,24 @@ def _definitions(function: str) -> list[Line]:
     return sorted({Line(code.co_filename, code.co_firstlineno, function) for code in codes})
 
 
-def _lines(code: CodeType, target: _Target) -> list[Line] | None:
+def _lines(code: CodeType, target: Target) -> list[Line] | None:
     """The lines of one code object that add to the container; None when some may be missing."""
-    numbered = list(_numbered(code))
+    pairs = list(numbered(code))
     found = []
-    for index, (instruction, number) in enumerate(numbered):
-        above = _loads(instruction, target)
+    for index, (instruction, number) in enumerate(pairs):
+        above = loads(instruction, target)
         if above is None:
             continue
         at = index + 1
         if target.is_element:
             # Skip the instruction that loads the key, and the subscript.
             at += 2
-            if at > len(numbered) or not _is_subscript(numbered[at - 1][0]):
+            if at > len(pairs) or not is_subscript(pairs[at - 1][0]):
                 continue
-        method = _method(numbered[at][0]) if at < len(numbered) and not above else None
+        method = _method(pairs[at][0]) if at < len(pairs) and not above else None
         if method == "taken":
             return None
-        is_added = method == "called" or _is_stored_to(numbered, at, above)
+        is_added = method == "called" or _is_stored_to(pairs, at, above)
         if is_added is None:
             return None
         if is_added:
@@ -194,18 +192,18 @@ def _lines(code: CodeType, target: _Target) -> list[Line] | None:
     return found
 
 
-def _numbered(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:
+def numbered(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:
     """The instructions of a code object, each with its line number."""
     number = code.co_firstlineno
     for instruction in dis.get_instructions(code):
         starts: Any = getattr(instruction, "line_number", instruction.starts_line)
         if type(starts) is int:
             number = starts
-        if instruction.opname not in _IGNORED:
+        if instruction.opname not in _stack.IGNORED:
             yield instruction, number
 
 
-def _loads(instruction: dis.Instruction, target: _Target) -> int | None:
+def loads(instruction: dis.Instruction, target: Target) -> int | None:
     """The number of values above the container on the stack, after the instruction has loaded the
     container; None when the instruction does not load the container."""
     if not instruction.opname.startswith(_LOADS[target.relation]):
@@ -232,37 +230,23 @@ def _method(instruction: dis.Instruction) -> str | None:
     """How an instruction uses an adding method (``append``) of the value on top of the stack:
     "called", or "taken" when it only loads the method; None when it uses no such method."""
     is_attribute = instruction.opname in ("LOAD_METHOD", "LOAD_ATTR")
-    if not is_attribute or instruction.argval not in _ADDING:
+    if not is_attribute or instruction.argval not in ADDING:
         return None
     return "called" if _is_call(instruction) else "taken"
 
 
-def _is_subscript(instruction: dis.Instruction) -> bool:
+def is_subscript(instruction: dis.Instruction) -> bool:
     return instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]"
 
 
-def _is_stored_to(numbered: list[tuple[dis.Instruction, int]], at: int, above: int) -> bool | None:
+def _is_stored_to(pairs: list[tuple[dis.Instruction, int]], at: int, above: int) -> bool | None:
     """Whether the instructions from ``at`` on assign to an element of the container or extend it
     with ``+=``; None when a jump comes first. ``above`` counts the values above the container on
     the stack."""
-    for instruction, _ in numbered[at:]:
-        name, argument = instruction.opname, instruction.arg or 0
-        if name == "STORE_SUBSCR":
-            return above == 1
-        if name.startswith(_PAIRS):
-            if above < 2:
-                return above == 1 and (name == "INPLACE_ADD" or instruction.argrepr == "+=")
-        elif name.startswith("BUILD_"):
-            if above < argument * (2 if name == "BUILD_MAP" else 1):
-                return False
-        elif above == 0 and (
-            not name.startswith("LOAD_") or name.startswith(("LOAD_ATTR", "LOAD_METHOD"))
-        ):
-            return False
-        elif instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
-            return None
-        takes = instruction.opcode >= dis.HAVE_ARGUMENT
-        above += dis.stack_effect(instruction.opcode, argument if takes else None)
-        if above < 0:
-            return False
-    return False
+    taken = _stack.consumer((instruction for instruction, _ in pairs[at:]), above)
+    if taken is None:
+        return None
+    instruction, depth = taken
+    name = instruction.opname
+    is_extended = name == "INPLACE_ADD" or instruction.argrepr == "+="
+    return depth == 1 and (name == "STORE_SUBSCR" or is_extended)

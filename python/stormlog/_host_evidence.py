@@ -28,8 +28,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
-from . import _holders, _inbox
-from ._adding_lines import Line, adding_lines
+from . import _holders, _inbox, _retention
+from ._adding_lines import adding_lines
 from ._holders.walk import Stop
 
 # The most processor time of one inspection, and of one look.
@@ -61,6 +61,9 @@ _LARGE = 1 << 16
 # If containers explain less than the first share of the growth, the variables of libraries are
 # searched too. If they then explain less than the second share, the garbage collector is asked.
 _MOST_OF_IT, _LITTLE = 0.5, 0.2
+# If at least this share of the elements of a container are tensors with an autograd graph, their
+# graphs may be what grows.
+_NEARLY_ALL = 0.9
 # If a container has more elements than this, only this many are read, and the size of the container
 # is extrapolated from them.
 _MOST_ELEMENTS = 100
@@ -83,6 +86,8 @@ class Grown(NamedTuple):
     bytes: int
     grown: int
     place: Any
+    # The container as the last look found it; None for an array or a text.
+    container: Any = None
 
 
 class _Look(NamedTuple):
@@ -117,6 +122,8 @@ class Inspection:
         self._rise: tuple[float, int] | None = None
         # The number of rises by _GROWTH so far.
         self._rises = 0
+        # What the code shows about containers, by their paths.
+        self._code: dict[str, list[str]] = {}
 
     def step(self) -> float | None:
         """Take the next look if it is due. Returns the seconds until the next call; None when the
@@ -218,25 +225,35 @@ class Inspection:
             numbers = f"{one.length} {one.gained} {one.bytes} {one.grown}"
             phrase = _escaped(one.phrase[:_LONGEST_PATH])
             lines.append(f"holder {one.kind} {numbers} {phrase}")
-            added = self._added_at(one) if is_final else None
-            if added is not None:
-                lines.append(
-                    f"added {added.number} {_escaped(added.function)} {_escaped(added.file)}"
-                )
+            lines += self._about_code(one)
         _inbox.leave(os.path.join(self._inbox, f"evidence-{os.getpid()}"), "\n".join(lines) + "\n")
         if is_final:
             _remove(self._request)
 
-    def _added_at(self, one: Grown) -> Line | None:
-        """The line that adds to a container; None unless exactly one line does."""
-        if self._spent > _MOST_S:
-            return None
+    def _about_code(self, one: Grown) -> list[str]:
+        """What the code of the program shows about a container: the line that adds to it, if
+        exactly one line does, and what becomes of its elements."""
+        place = one.place._replace(in_graph=False)
+        known = self._code.get(str(place))
+        if known is not None or self._spent > _MOST_S:
+            return known or []
         began = time.thread_time()
         try:
-            lines = adding_lines(one.place)
+            added = adding_lines(place)
+            retention = _retention.retention(place, one.container)
         finally:
             self._spent += time.thread_time() - began
-        return lines[0] if len(lines) == 1 else None
+        lines = []
+        if len(added) == 1:
+            line = added[0]
+            lines.append(f"added {line.number} {_escaped(line.function)} {_escaped(line.file)}")
+        if retention is not None:
+            container = one.container
+            most = container.most or 0 if container is not None else 0
+            has_ids = container is not None and container.has_ids
+            lines.append(f"retention {retention} {most} {int(has_ids)}")
+        self._code[str(place)] = lines
+        return lines
 
 
 def _is_importing() -> bool:
@@ -323,7 +340,7 @@ def _growth(first: _Look, last: _Look) -> list[Grown]:
     """The containers, arrays and texts that hold more memory at the last look than at the first,
     the largest growth first. An object inside a container that has grown more is left out, because
     the bytes of the container include the object."""
-    found = []
+    found, with_graphs = [], []
     for key, one in last.containers.items():
         before = first.containers.get(key)
         if before is None or one.length <= before.length or str(before.place) != str(one.place):
@@ -331,14 +348,56 @@ def _growth(first: _Look, last: _Look) -> list[Grown]:
         gained = one.length - before.length
         grown = int(one.bytes / one.length * gained)
         found.append(
-            Grown(one.place.phrase, one.kind, one.length, gained, one.bytes, grown, one.place)
+            Grown(one.place.phrase, one.kind, one.length, gained, one.bytes, grown, one.place, one)
         )
+        if one.graphs >= _NEARLY_ALL * one.length:
+            with_graphs.append(found[-1])
+    found = _siblings_together(found)
     for path, (size, place) in last.single.items():
         grown = size - first.single.get(path, (0, None))[0]
         if path in first.single and grown > 0:
             found.append(Grown(place.phrase, "array", 1, 0, size, grown, place))
-    found = [one for one in found if one.grown >= _LEAST_GROWTH]
-    found.sort(key=lambda one: -one.grown)
+    left = last.anonymous - first.anonymous - sum(one.grown for one in _outer(found))
+    if len(with_graphs) == 1 and left > _MOST_OF_IT * (last.anonymous - first.anonymous):
+        found.append(_of_graphs(with_graphs[0], left))
+    return _outer(found)
+
+
+def _siblings_together(found: list[Grown]) -> list[Grown]:
+    """The containers that grow; several containers in one container, such as the lists in
+    ``{"train": [], "test": []}``, are summed up."""
+    groups: dict[Any, list[Grown]] = {}
+    for one in found:
+        name = one.place.name
+        inside = one.place._replace(name=name[: name.rindex("[")]) if name.endswith("]") else one
+        groups.setdefault((inside, one.kind), []).append(one)
+    return [
+        group[0] if len(group) == 1 else _sum_of(group, inside.phrase)
+        for (inside, _), group in groups.items()
+    ]
+
+
+def _sum_of(group: list[Grown], inside: str) -> Grown:
+    first = group[0]
+    length, gained, size, grown = (
+        sum(numbers) for numbers in zip(*(one[2:6] for one in group), strict=True)
+    )
+    phrase = f"the {first.kind}s of {inside}"
+    return Grown(phrase, first.kind, length, gained, size, grown, first.place, first.container)
+
+
+def _of_graphs(one: Grown, left: int) -> Grown:
+    """The growth ``left`` that no object explains, as the autograd graphs of the tensors in a
+    container. A graph cannot be read while the program runs, but each of these tensors keeps one.
+    """
+    place = one.place._replace(in_graph=True)
+    phrase = f"the autograd graphs of {one.length} tensors in {one.phrase}"
+    size = int(left / one.gained * one.length)
+    return Grown(phrase, "graphs", one.length, one.gained, size, left, place, one.container)
+
+
+def _outer(found: list[Grown]) -> list[Grown]:
+    found = sorted((one for one in found if one.grown >= _LEAST_GROWTH), key=lambda one: -one.grown)
     outer: list[Grown] = []
     for one in found:
         path = str(one.place)

@@ -19,6 +19,7 @@ from typing import Any
 from . import _core, _cuda_start, _driver, _ledger, _memory_errors, _run_evidence, _run_phases
 from ._evidence.budget import Budget
 from ._signals import left_to_the_program
+from ._step_counter import StepCounter
 from ._torch import loaded_torch
 from ._track import rank_directory
 from .telemetry_sink import TelemetrySinkConfig
@@ -146,6 +147,7 @@ class _Recording:
         # When it was last known that no new context existed, and when the newest context was found
         # (`time.monotonic()`).
         self._none_until = self._newest = 0.0
+        self._steps = StepCounter(inbox)
         os.register_at_fork(after_in_child=self._after_fork)
 
     def begin(self) -> None:
@@ -171,6 +173,8 @@ class _Recording:
         self._wakes, self._cuda_since = threading.Event(), None
         self._contexts = {}
         self._directory = None
+        self._steps.forget()
+        self._steps = StepCounter(self._inbox)
         self.begin()
 
     def _cuda_starts(self) -> None:
@@ -228,6 +232,7 @@ class _Recording:
             if time.monotonic() - followed >= _LOOK_OFTEN_S:
                 followed = time.monotonic()
                 _run_phases.follow(self.phase)
+                self._steps.look()
             for evidence in self._evidence:
                 evidence.look()
             used = [("cuda", index) for index in _torch_devices()]

@@ -8,12 +8,13 @@ a PyTorch optimizer call ``stormlog.step()``.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from . import _core
-
-_hooks: list[_core.StepHook] = []
+# Called with the optimizer whose step has ended.
+_Hook = Callable[[Any], object]
+_hooks: list[_Hook] = []
 # Takes the place of the optimizer in calls of a hook for steps that the program marks itself,
 # because the steps of each optimizer are counted separately.
 _OWN_STEPS = object()
@@ -23,7 +24,7 @@ class StepRegistration:
     """The registration of a recorder's step hook: until ``remove``, PyTorch and ``step`` call
     it."""
 
-    def __init__(self, hook: _core.StepHook) -> None:
+    def __init__(self, hook: _Hook) -> None:
         self._hook = hook
         self._handle: Any = None
         _hooks.append(hook)

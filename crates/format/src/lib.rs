@@ -23,6 +23,7 @@ mod placeholders;
 mod python_file;
 mod python_text;
 mod record;
+mod retention;
 pub mod rollup;
 mod sample;
 pub mod scan;
@@ -50,6 +51,7 @@ pub use placeholders::Placeholders;
 pub use python_file::{is_library_file, is_torch_file};
 pub use python_text::python_str;
 pub use record::{RECORD_KEYS, RecordDefaults, RecordError, event_from_record, validate};
+pub use retention::Retention;
 pub use sample::{
     Place, ProcessMemory, Sample, SampleNumber, SampleNumbers, SampleReader, other_processes,
 };

@@ -116,6 +116,12 @@ class Container(NamedTuple):
     identity: int
     length: int
     bytes: int
+    # The number of elements that it can have at most: 0 if it has no bound, None if unknown.
+    most: int | None = None
+    # Whether it is a dictionary whose keys look like ids.
+    has_ids: bool = False
+    # The number of elements that are tensors with an autograd graph.
+    graphs: int = 0
 
 
 class Located(NamedTuple):
@@ -262,6 +268,9 @@ def survey(
             one.identity,
             one.length,
             int(one.bytes / one.weight),
+            one.most,
+            one.has_ids,
+            round(one.graphs / one.weight),
         )
         for one in walk.collections
         if counts_host and (one.length >= _SHORT or one.bytes >= _SMALL_BYTES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import mmap
 import sys
 import types
 import weakref
@@ -39,7 +40,8 @@ from typing import Any
     EXCEPTION,
     INSTANCE,
     OPAQUE,  # a type of an extension
-) = range(22)
+    MAPPING,  # mmap.mmap
+) = range(23)
 
 _ATOMS = (
     type(None),
@@ -78,6 +80,7 @@ _BASES = (
     (deque, DEQUE),
     (BaseException, EXCEPTION),
     (functools.partial, PARTIAL),
+    (mmap.mmap, MAPPING),
     (type, CLASS),
     *((kind, ATOM) for kind in _ATOMS),
 )
@@ -155,6 +158,38 @@ class Kinds:
         return read, slots
 
 
+def keys_are_sparse(keys: list[Any]) -> bool:
+    """Whether the keys of a dictionary look like ids, which do not come back, and not like the
+    names or indices of a collection that ends."""
+    return bool(keys) and all(map(_is_of_sparse, _packed(keys)))
+
+
+def _packed(keys: list[Any]) -> list[Any]:
+    """The keys; numbers that lie close together are replaced by one word."""
+    numbers = [key for key in keys if type(key) is int]
+    if len(numbers) < len(keys) or max(numbers) - min(numbers) > _SPARSE * len(numbers):
+        return keys
+    return ["index"]
+
+
+def _is_of_sparse(key: Any) -> bool:
+    kind = type(key)
+    if kind is tuple:
+        return any(type(part) is float or _is_of_sparse(part) for part in key)
+    if kind is int:
+        return bool(abs(key) >= _LARGE_KEY)
+    if kind is str:
+        digits = sum(letter in _HEX for letter in key)
+        return len(key) >= _LONG_ID and digits >= _MOSTLY * len(key)
+    return kind is float or kind is bytes
+
+
+# Keys are ids when they are at least this large, as addresses and random numbers are, or when they
+# are texts of at least this many characters, most of which are hexadecimal digits or hyphens.
+_SPARSE, _LARGE_KEY, _LONG_ID, _MOSTLY = 1000, 1 << 32, 16, 0.9
+_HEX = frozenset("0123456789abcdefABCDEF-")
+
+
 def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
     """The entries of a dictionary. If it has more than ``most`` entries, only the first and the
     last ones. Empty if another thread changes the dictionary meanwhile."""
@@ -213,10 +248,43 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in found if type(name) is str and name[:2] != "__"]
 
 
+def most_elements_of(thing: Any, role: int) -> int | None:
+    """The number of elements that a deque or a cache can have at most: 0 for a cache without a
+    bound, None for collections whose type sets no bound."""
+    if role == DEQUE:
+        most = deque.__dict__["maxlen"].__get__(thing)
+        return most if type(most) is int else None
+    if role == CACHE:
+        most = type(thing).cache_info(thing).maxsize
+        return most if type(most) is int else 0
+    return None
+
+
+def most_items_of_queue(kind: type, attributes: list[tuple[str, Any]]) -> int | None:
+    """The number of items that a queue of the standard library can have at most: 0 if it has no
+    bound, None if the object is no such queue."""
+    if not any(module_of_class(base) in _QUEUES for base in _mro_of(kind)):
+        return None
+    found = dict(attributes)
+    most = found.get("maxsize", found.get("_maxsize"))
+    return max(most, 0) if type(most) is int else None
+
+
+_QUEUES = ("queue", "asyncio.queues")
+
+
 def referents(thing: object) -> Iterator[Any]:
     """The objects that an object of an unknown type refers to, except its type."""
     kind = type(thing)
     return (one for one in gc.get_referents(thing) if one is not kind)
+
+
+def size_of_mapping(thing: Any) -> int:
+    """The bytes that an ``mmap`` maps; 0 for a closed one."""
+    try:
+        return int(mmap.mmap.__len__(thing))
+    except ValueError:
+        return 0
 
 
 def size_of(thing: object, role: int) -> int:

@@ -61,7 +61,18 @@ class Storage:
 class Collection:
     """A list, dictionary, set, deque or cache."""
 
-    __slots__ = ("bytes", "identity", "kind", "length", "parent", "step", "weight")
+    __slots__ = (
+        "bytes",
+        "graphs",
+        "has_ids",
+        "identity",
+        "kind",
+        "length",
+        "most",
+        "parent",
+        "step",
+        "weight",
+    )
 
     def __init__(
         self, thing: object, kind: str, length: int, step: Step, parent: Collection | None
@@ -69,6 +80,12 @@ class Collection:
         self.identity, self.kind, self.length = id(thing), kind, length
         self.step, self.parent = step, parent
         self.bytes, self.weight = 0.0, 1.0
+        # The number of elements that it can have at most: 0 if it has no bound, None if unknown.
+        self.most: int | None = None
+        # Whether it is a dictionary whose keys look like ids.
+        self.has_ids = False
+        # The number of elements that are tensors with an autograd graph.
+        self.graphs = 0.0
 
 
 # An object to visit, as a tuple: the object, its role, the path to it, the collection that contains
@@ -108,6 +125,8 @@ class Walk:
         self._seen: set[int] = set()
         # The ids of optimizers that were found, but not in a collection so far.
         self._alone: set[int] = set()
+        # The bounds of queues, by the id of the collection that has the items.
+        self._most_items: dict[int, int] = {}
         self._atoms: set[int] = set()
         self._rested = time.monotonic()
         self._level = 0
@@ -292,6 +311,9 @@ class Walk:
             self._tensor(thing, step, inside, weight, hint)
         elif role == kinds.ARRAY:
             self._array(thing, step, inside, weight, hint)
+        elif role == kinds.MAPPING:
+            size = kinds.size_of_mapping(thing)
+            self._store(id(thing), size, "cpu", hint or OTHER, step, inside, weight)
         elif role == kinds.JAX_ARRAY:
             facts = _jax_facts(thing)
             if facts is not None:
@@ -353,9 +375,9 @@ class Walk:
         elif role in (kinds.LIST, kinds.TUPLE, kinds.SET, kinds.DEQUE):
             self._sequence(thing, role, step, inside, weight, hint)
         elif role == kinds.MODULE:
-            self._module(thing, step)
+            self._module(thing, step, inside, weight)
         elif role == kinds.OPTIMIZER:
-            self._optimizer(thing, step)
+            self._optimizer(thing, step, inside, weight)
         elif role == kinds.FUNCTION:
             self._function(thing, step, inside, weight)
         elif role == kinds.METHOD:
@@ -383,8 +405,11 @@ class Walk:
     ) -> Collection:
         one = Collection(thing, type(thing).__name__, length, step, inside)
         one.weight = weight
-        if self._counts_host and inside is None:
-            one.bytes += kinds.size_of(thing, self._kinds.role(type(thing))) * weight
+        if self._counts_host:
+            role = self._kinds.role(type(thing))
+            one.most = self._most_items.get(id(thing), kinds.most_elements_of(thing, role))
+            if inside is None:
+                one.bytes += kinds.size_of(thing, role) * weight
         self.collections.append(one)
         return one
 
@@ -398,6 +423,8 @@ class Walk:
         own = self._collection(thing, length, step, inside, weight)
         found = kinds.entries(thing, self._most_elements)
         each = weight * length / len(found) if found else weight
+        if self._counts_host:
+            own.has_ids = kinds.keys_are_sparse([key for key, _ in found])
         for key, value in found:
             way = (step, paths.KEY, paths.key_label(key), length)
             self._found(value, way, own, each, hint)
@@ -442,8 +469,20 @@ class Walk:
                 for part in parts if self._counts_host else ():
                     self._count_atom(part, step, inside, weight)
                 return
-            for name, value in self._kinds.attributes(thing):
+            named = self._kinds.attributes(thing)
+            if self._counts_host:
+                self._note_bound(type(thing), named)
+            for name, value in named:
                 self._found(value, _attribute(step, name), inside, weight, hint)
+            if not self._counts_host:
+                return
+            # A class of Python may extend one of an extension, whose parts have no names: the
+            # blocks of a data frame, for example.
+            known = {id(value) for _, value in named}
+            for value in parts:
+                if id(value) not in known and type(value) is not dict:
+                    way = (step, paths.INSIDE, type(thing).__name__, 0)
+                    self._found(value, way, inside, weight, hint)
             return
         # The parts of an extension type have no names.
         for count, value in enumerate(kinds.referents(thing)):
@@ -451,6 +490,13 @@ class Walk:
                 break
             way = (step, paths.INSIDE, type(thing).__name__, 0)
             self._found(value, way, inside, weight, hint)
+
+    def _note_bound(self, kind: type, attributes: list[tuple[str, Any]]) -> None:
+        most = kinds.most_items_of_queue(kind, attributes)
+        if most is not None:
+            for name, value in attributes:
+                if name in ("queue", "_queue"):
+                    self._most_items[id(value)] = most
 
     def _needs_name(self, thing: Any) -> bool:
         kind = type(thing)
@@ -528,20 +574,20 @@ class Walk:
         for value in kinds.referents(thing):
             self._found(value, (step, paths.INSIDE, "generator", 0), inside, weight, hint)
 
-    def _module(self, thing: Any, step: Step) -> None:
+    def _module(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
         for name, value in self._kinds.attributes(thing):
             if name in ("_parameters", "_buffers", "_modules") and isinstance(value, dict):
                 hint = None if name == "_modules" else PARAMETERS
                 for key, child in kinds.entries(value):
                     way = (step, paths.CHILD, key if type(key) is str else "...", 0)
-                    self._found(child, way, None, 1.0, hint)
+                    self._found(child, way, inside, weight, hint)
             else:
-                self._found(value, _attribute(step, name))
+                self._found(value, _attribute(step, name), inside, weight)
 
-    def _optimizer(self, thing: Any, step: Step) -> None:
+    def _optimizer(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
         for name, value in self._kinds.attributes(thing):
             if name != "state" or not isinstance(value, dict):
-                self._found(value, _attribute(step, name))
+                self._found(value, _attribute(step, name), inside, weight)
                 continue
             for parameter, state in kinds.entries(value):
                 address, is_tensor = 0, self._kinds.role(type(parameter)) == kinds.TENSOR
@@ -553,7 +599,7 @@ class Walk:
                 for key, held in pairs:
                     label = (address, paths.attribute(key))
                     way = (step, paths.STATE, label, 0)
-                    self._found(held, way, None, 1.0, OPTIMIZER_STATE)
+                    self._found(held, way, inside, weight, OPTIMIZER_STATE)
 
     # Memory.
 
@@ -571,6 +617,8 @@ class Walk:
             elif hint == UNNAMED and has_history:
                 category = ACTIVATIONS
             self._store(address, size, device, category or OTHER, step, inside, weight)
+            if has_history and inside is not None:
+                inside.graphs += weight
         if id(thing) in self._seen:
             return
         self._seen.add(id(thing))

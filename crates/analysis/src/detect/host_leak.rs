@@ -7,7 +7,7 @@
 use stormlog_format::whole;
 
 use super::answer::Answer;
-use super::cause::host_inspections;
+use super::cause::host_inspections::{self, Fate, HostCause};
 use super::detector::{Detector, Judged};
 use super::evidence::series::Series;
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
@@ -54,6 +54,10 @@ const SOON_S: f64 = 3600.0;
 const VERY_MANY_STEPS: f64 = 200.0;
 const EVEN_BEND: f64 = 0.85;
 const LATER_S: f64 = 86_400.0;
+/// Growth of a holder that nothing ends is a warning after `ENDLESS_S` seconds, and growth of one
+/// that may end by itself after `MAY_END_S` seconds.
+const ENDLESS_S: f64 = 20.0;
+const MAY_END_S: f64 = 600.0;
 /// A kind of memory (such as anonymous or shared) that makes up at least this share of the growth
 /// is named in the finding.
 const MOST_OF_IT: f64 = 0.6;
@@ -76,6 +80,9 @@ pub(super) struct HostGrowth<'a> {
     /// Whether the session recorded only the total memory of all processes, and not the memory of
     /// each process.
     is_alone: bool,
+    /// What grows, as the inspections of the process show it.
+    cause: Option<HostCause>,
+    fate: Fate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,19 +201,11 @@ fn growth<'a>(
         .tracks
         .iter()
         .filter(|other| !other.is_host() && other.rank == track.rank && other.pid == track.pid);
-    let (mut steps, mut is_pinned) = (None, false);
+    let mut steps = steps_since(track, at(start_ns, line.onset));
+    let mut is_pinned = false;
     for device in devices {
-        let from = at(start_ns, line.onset);
-        let counted = (0..device.t_ns.len())
-            .filter(|&i| device.t_ns[i] >= from)
-            .filter_map(|i| device.step_count.get(i).or(device.step.get(i)));
-        let (low, high) = counted.fold((i64::MAX, i64::MIN), |(low, high), count| {
-            (low.min(count), high.max(count))
-        });
-        if high > low {
-            let counted = float(high.saturating_sub(low));
-            steps = Some(steps.map_or(counted, |steps: f64| steps.max(counted)));
-        }
+        let counted = steps_since(device, at(start_ns, line.onset));
+        steps = [steps, counted].into_iter().flatten().reduce(f64::max);
         is_pinned |= rise(device, &line, start_ns, |i| device.pinned.get(i));
     }
     let last = track.t_ns.len().saturating_sub(1);
@@ -217,6 +216,15 @@ fn growth<'a>(
         .filter(|&bytes| bytes > 0.0);
     let free = track.free.get(last).map(float);
     let left = free.or_else(|| Some(limit? - float(track.used.get(last)?)));
+    let inspections = process.map_or(&[][..], |process| &process.inspections);
+    let cause = Some(inspections)
+        .filter(|_| part != Part::Shared)
+        .and_then(|inspections| host_inspections::of(inspections, line.rate));
+    let fate = match &cause {
+        Some(cause) => cause.fate,
+        None if host_inspections::fills_reserved_memory(inspections) => Fate::Ends,
+        None => Fate::Unknown,
+    };
     let ends = run.ends.iter();
     let mut ends = ends.filter(|one| one.rank == track.rank && one.pid == track.pid);
     HostGrowth {
@@ -234,7 +242,20 @@ fn growth<'a>(
             .iter()
             .any(|one| one.session_id == track.session_id),
         is_strong: line.blocks >= MANY_BLOCKS && line.bend >= MIN_BEND,
+        cause,
+        fate,
     }
+}
+
+/// The number of steps since a time that a track counts; `None` if it counts none.
+fn steps_since(track: &Track, from_ns: i64) -> Option<f64> {
+    let counted = (0..track.t_ns.len())
+        .filter(|&i| track.t_ns[i] >= from_ns)
+        .filter_map(|i| track.step_count.get(i).or(track.step.get(i)));
+    let (low, high) = counted.fold((i64::MAX, i64::MIN), |(low, high), count| {
+        (low.min(count), high.max(count))
+    });
+    (high > low).then(|| float(high.saturating_sub(low)))
 }
 
 /// The bytes of the samples with known values, over the seconds since the first timestamp.
@@ -287,13 +308,27 @@ impl HostGrowth<'_> {
         self.left.map(|left| left / self.line.rate)
     }
 
-    /// The severity of the growth. Memory that a program holds at its normal end may be a cache
-    /// that was filling up. After a normal end, growth is therefore a warning only in the two cases
-    /// that are described at `MANY_STEPS` and at `VERY_MANY_STEPS`.
-    fn severity(&self) -> Severity {
-        if !self.is_strong {
-            return Severity::Info;
+    /// The severity of the growth, by what grows. Where that is not known, memory that a program
+    /// holds at its normal end may be a cache that was filling up. After a normal end, such growth is
+    /// a warning only in the two cases that are described at `MANY_STEPS` and at `VERY_MANY_STEPS`.
+    pub(super) fn severity(&self) -> Severity {
+        let lasted = self.line.end - self.line.onset;
+        let is_likely = match self.fate {
+            Fate::Endless if lasted >= ENDLESS_S => true,
+            Fate::Ends => self.is_strong && self.end.is_out_of_memory(),
+            Fate::MayEnd => self.is_strong && (lasted >= MAY_END_S || self.end.is_out_of_memory()),
+            Fate::Endless | Fate::Unknown => {
+                self.is_strong && (!self.end.is_normal() || self.is_certain())
+            }
+        };
+        if is_likely {
+            Severity::Warning
+        } else {
+            Severity::Info
         }
+    }
+
+    fn is_certain(&self) -> bool {
         let is_large = self
             .limit
             .is_some_and(|limit| self.line.grown >= LARGE_SHARE * limit)
@@ -302,12 +337,7 @@ impl HostGrowth<'_> {
         let is_even = self.line.bend >= EVEN_BEND
             && has_steps(VERY_MANY_STEPS)
             && self.time_to_full_s().is_some_and(|left| left <= LATER_S);
-        let is_certain = is_even || (is_large && has_steps(MANY_STEPS));
-        if self.end.is_normal() && !is_certain {
-            Severity::Info
-        } else {
-            Severity::Warning
-        }
+        is_even || (is_large && has_steps(MANY_STEPS))
     }
 
     /// The name of the process that grows: `The program`, `Worker 4711 (pt_data_worker)`.
@@ -376,11 +406,7 @@ impl HostGrowth<'_> {
                 format!("; a longer run would have reached the memory limit after another {left}")
             }
         });
-        let found = self
-            .process
-            .filter(|_| self.part != Part::Shared)
-            .and_then(|process| host_inspections::of(&process.inspections, line.rate));
-        let cause = found.as_ref().map(|found| &*found.words);
+        let cause = self.cause.as_ref().map(|found| &*found.words);
         let (name, part) = (self.name(has_ranks), self.part.words());
         let (rate, grown) = (words::rate(line.rate), words::bytes(line.grown));
         let since = words::moment(since);
@@ -414,8 +440,132 @@ impl HostGrowth<'_> {
                  tracemalloc some minutes apart and see which line grows"
             }
         };
-        finding.advice = found.as_ref().map_or(of_part, |found| found.advice).into();
-        finding.cause = found.map(|found| found.cause);
+        let cause = self.cause.as_ref();
+        finding.advice = cause.map_or(of_part, |found| found.advice).into();
+        finding.cause = cause.map(|found| found.cause.clone());
         finding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_format::Retention;
+
+    use super::*;
+    use crate::timeline::{HostHolder, HostInspection, RankEnd};
+
+    const MIB: i64 = 1 << 20;
+    const PID: i64 = 7;
+
+    /// A program that grows by 2 MiB a second for `seconds` seconds, inspected in the middle, and
+    /// that ended like this.
+    fn severity(seconds: i64, end: End, inspection: HostInspection) -> Severity {
+        let t_ns: Vec<i64> = (0..seconds * 2).map(|half| half * 500_000_000).collect();
+        let level = |sample: i64| 300 * MIB + sample * MIB;
+        let levels = 0..seconds * 2;
+        let track = Track {
+            session_id: "host".into(),
+            device_id: -1,
+            pid: PID,
+            recorder: crate::timeline::RecordedBy::Run,
+            allocated: levels.clone().map(|k| Some(level(k))).collect(),
+            used: levels.clone().map(|k| Some(level(k))).collect(),
+            total: levels.clone().map(|_| Some(64 << 30)).collect(),
+            t_ns: t_ns.clone(),
+            ..Track::default()
+        };
+        let process = Process {
+            session_id: "host".into(),
+            pid: PID,
+            t_ns,
+            anonymous: levels.clone().map(level).collect(),
+            shared: levels.map(|_| 0).collect(),
+            inspections: vec![inspection],
+            ..Process::default()
+        };
+        let run = Run {
+            tracks: vec![track],
+            processes: vec![process],
+            ends: vec![RankEnd {
+                rank: 0,
+                pid: PID,
+                at_ns: None,
+                end,
+            }],
+            ..Run::default()
+        };
+        let answer = check(&run, &HostEvidence::of(&run));
+        let [leak] = answer.findings() else {
+            panic!("{answer:?}")
+        };
+        leak.severity
+    }
+
+    fn of_holder(kind: &str, retention: Option<Retention>, has_ids: bool) -> HostInspection {
+        HostInspection {
+            inside_ms: Some(4000),
+            objects_bytes: Some(8 * MIB),
+            is_complete: true,
+            is_python: true,
+            holders: vec![HostHolder {
+                name: "`kept` in `__main__`".into(),
+                items: 800,
+                items_gained: 60,
+                bytes: 100 * MIB,
+                bytes_gained: 8 * MIB,
+                added_at: None,
+                kind: kind.into(),
+                retention,
+                most_items: None,
+                has_ids,
+            }],
+            ..HostInspection::default()
+        }
+    }
+
+    const DONE: End = End::Exit { code: Some(0) };
+
+    #[test]
+    fn what_grows_decides_and_not_the_end() {
+        let kept = of_holder("list", Some(Retention::Kept), false);
+        for end in [DONE, End::StillRunning] {
+            assert_eq!(severity(60, end, kept.clone()), Severity::Warning);
+        }
+        for retention in [Retention::Bounded, Retention::Removed, Retention::Read] {
+            for end in [DONE, End::StillRunning] {
+                let ends = of_holder("list", Some(retention), false);
+                assert_eq!(severity(60, end, ends), Severity::Info, "{retention:?}");
+            }
+        }
+        let graphs = of_holder("graphs", Some(Retention::Read), false);
+        assert_eq!(severity(60, DONE, graphs), Severity::Warning);
+    }
+
+    #[test]
+    fn keys_that_may_end_need_a_longer_time() {
+        let with_ids = of_holder("dict", Some(Retention::Kept), true);
+        assert_eq!(severity(60, DONE, with_ids), Severity::Warning);
+        let without = of_holder("dict", Some(Retention::Kept), false);
+        assert_eq!(severity(60, DONE, without.clone()), Severity::Info);
+        assert_eq!(
+            severity(60, End::StillRunning, without.clone()),
+            Severity::Info
+        );
+        assert_eq!(severity(900, DONE, without), Severity::Warning);
+    }
+
+    #[test]
+    fn what_is_unknown_is_judged_by_the_end() {
+        let unknown = of_holder("list", None, false);
+        assert_eq!(severity(60, DONE, unknown.clone()), Severity::Info);
+        assert_eq!(severity(60, End::StillRunning, unknown), Severity::Warning);
+        // Memory that was reserved before is filled; mappings did not grow.
+        let reserved = HostInspection {
+            mapped_ms: Some(4000),
+            mapped_bytes: Some(0),
+            anonymous_bytes: Some(40 * MIB),
+            ..HostInspection::default()
+        };
+        assert_eq!(severity(60, End::StillRunning, reserved), Severity::Info);
     }
 }

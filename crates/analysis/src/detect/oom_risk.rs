@@ -279,7 +279,8 @@ fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Answ
     let horizon_s = options.oom_horizon_hours * 3600.0;
     for growth in &evidence.growths {
         let left = growth.time_to_full_s().filter(|&left| left <= horizon_s);
-        let Some(left) = left.filter(|_| growth.is_strong && growth.end.may_go_on()) else {
+        let is_likely = growth.severity() > Severity::Info && growth.end.may_go_on();
+        let Some(left) = left.filter(|_| is_likely) else {
             continue;
         };
         let mut finding = draft::of_track(Kind::OomRisk, Severity::Critical, growth.track);

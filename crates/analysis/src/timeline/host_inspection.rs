@@ -1,7 +1,7 @@
 //! Inspections of a process's host memory while the process ran: which Python containers grew, and
 //! which memory mappings grew in the same time.
 
-use stormlog_format::{Map, Value, metadata_keys, whole};
+use stormlog_format::{Map, Retention, Value, metadata_keys, whole};
 
 use super::windows::{Site, site};
 use crate::untrusted::{bytes, maps, text};
@@ -27,6 +27,14 @@ pub struct HostHolder {
     pub bytes_gained: i64,
     /// The line of the program that adds to the holder, if only one line can add to it.
     pub added_at: Option<Site>,
+    /// The type of the holder: "list", "dict".
+    pub kind: String,
+    /// What becomes of its elements; `None` when that is not known.
+    pub retention: Option<Retention>,
+    /// The number of elements that it can have at most, if its type sets a bound.
+    pub most_items: Option<i64>,
+    /// Whether it is a dictionary whose keys look like ids.
+    pub has_ids: bool,
 }
 
 /// The result of one inspection of a process's host memory: which Python containers and which
@@ -92,6 +100,11 @@ impl HostHolder {
             bytes: bytes(about, "bytes")?,
             bytes_gained: bytes(about, "bytes_gained")?,
             added_at: site(about),
+            kind: text(about, "kind", LONGEST_NAME).unwrap_or_default(),
+            retention: text(about, "retention", LONGEST_NAME)
+                .and_then(|name| Retention::parse(&name)),
+            most_items: bytes(about, "most_items").filter(|&most| most > 0),
+            has_ids: about.get("has_ids") == Some(&Value::Bool(true)),
         })
     }
 }

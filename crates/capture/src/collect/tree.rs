@@ -8,6 +8,7 @@
 //! parent in a fork.
 
 mod process;
+mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
@@ -21,6 +22,7 @@ use super::{CollectError, Collector, CounterSource, Notice, Reading, signed};
 use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
+use steps::StepFiles;
 
 /// The command line of a process with secrets removed; `None` where the command is not known.
 pub fn process_name(pid: u32) -> Option<String> {
@@ -55,6 +57,7 @@ pub struct TreeCollector {
     created: Instant,
     declared: Option<u64>,
     listener: Option<SyncSender<Levels>>,
+    steps: Option<StepFiles>,
 }
 
 /// The pid and the anonymous bytes of every process of a process tree at one reading.
@@ -78,6 +81,7 @@ impl TreeCollector {
             created: Instant::now(),
             declared: super::host::declared_limit(),
             listener: None,
+            steps: None,
         }
     }
 
@@ -86,6 +90,13 @@ impl TreeCollector {
     #[must_use]
     pub fn heard_by(mut self, listener: SyncSender<Levels>) -> Self {
         self.listener = Some(listener);
+        self
+    }
+
+    /// Reads the numbers of steps that the processes write into files `steps-PID` of a folder.
+    #[must_use]
+    pub fn counting_steps_in(mut self, folder: std::path::PathBuf) -> Self {
+        self.steps = Some(StepFiles::in_folder(folder));
         self
     }
 
@@ -118,6 +129,9 @@ impl TreeCollector {
         if looks_again {
             self.slow_at = Some(Instant::now());
             self.room = cgroup::room(&self.roots, self.group.as_ref());
+            if let Some(steps) = &mut self.steps {
+                steps.update(self.processes.keys().copied());
+            }
         }
         let is_early = self.created.elapsed() < EAGER || self.processes.is_empty();
         let fresh = if looks_again || is_early {
@@ -255,6 +269,9 @@ impl Collector for TreeCollector {
         metadata.insert(metadata_keys::HOST_MEMORY, Value::Map(host));
         metadata.insert(metadata_keys::PROCESSES, self.list());
         metadata.insert("process_count", signed(self.processes.len()));
+        if let Some(steps) = self.steps.as_ref().and_then(StepFiles::most) {
+            metadata.insert(metadata_keys::STEP_COUNT, steps);
+        }
         let free = room.free.filter(|free| Some(*free) <= total);
         Ok(Reading {
             timestamp_ns,

@@ -49,7 +49,9 @@ impl HostRecording {
             ..SinkConfig::new(free_name(plan.root, &name))
         };
         let (sender, levels) = sync_channel(WAITING_LEVELS);
-        let tree = TreeCollector::new(pid).heard_by(sender);
+        let tree = TreeCollector::new(pid)
+            .heard_by(sender)
+            .counting_steps_in(inbox.to_path_buf());
         let source = session_sources::RUN_HOST;
         let options = RecordOptions {
             bundle_events: Some(BUNDLE_EVENTS),

@@ -4,7 +4,7 @@
 //! A cause of growth is named only when it explains most of the growth, because a wrong name is
 //! worse than none.
 
-use stormlog_format::counted;
+use stormlog_format::{Retention, counted};
 
 use super::{Cause, SiteRole};
 use crate::detect::finding::{draft, words};
@@ -22,6 +22,9 @@ const BEYOND: f64 = 4.0;
 /// When Python objects explain less than this share of the growth, the growing memory is native
 /// (allocated by an extension or library and not by Python).
 const LITTLE: f64 = 0.2;
+/// Smallest growth of the memory in use, in bytes, that is compared with the growth of memory
+/// mappings. An allocator reserves memory in larger pieces than it uses.
+const LEAST_USED: i64 = 16 << 20;
 
 /// A cause of growing host memory, with its wording for a sentence.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,23 @@ pub(crate) struct HostCause {
     /// The cause as the end of a sentence: "`kept` in `__main__` grows (1,204 items, 1.10 GiB)".
     pub(crate) words: String,
     pub(crate) advice: &'static str,
+    /// How certain it is that the memory never comes back.
+    pub(crate) fate: Fate,
+}
+
+/// Whether memory that grows comes back, as far as the inspections of a process show it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// The memory has a bound, is emptied, is a result, or was reserved before it was used.
+    Ends,
+    /// Nothing ends the growth, but it may end by itself: the keys of a dictionary may come from a
+    /// collection that ends.
+    MayEnd,
+    /// Nothing ends the growth.
+    Endless,
 }
 
 /// The cause of a process's host memory growing by `bytes_per_s`, from the latest inspection that
@@ -38,6 +58,17 @@ pub(crate) fn of(inspections: &[HostInspection], bytes_per_s: f64) -> Option<Hos
     let mut inspections = inspections.iter().rev();
     inspections.find_map(|inspection| {
         held(inspection, bytes_per_s).or_else(|| native(inspection, bytes_per_s))
+    })
+}
+
+/// Whether the memory that grows was reserved before: memory mappings grew by far less than the
+/// memory in use, so the growth ends when the reserved memory is full.
+pub(crate) fn fills_reserved_memory(inspections: &[HostInspection]) -> bool {
+    inspections.last().is_some_and(|inspection| {
+        let grown = inspection.mapped_bytes.zip(inspection.anonymous_bytes);
+        grown.is_some_and(|(mapped, anonymous)| {
+            anonymous >= LEAST_USED && float(mapped) < LITTLE * float(anonymous)
+        })
     })
 }
 
@@ -58,10 +89,16 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     let place = holder.added_at.as_ref().map_or_else(String::new, |site| {
         format!(", {} at {}", SiteRole::AddsItems.participle(), site.place())
     });
+    let verb = super::verb_of(&holder.name);
     Some(HostCause {
-        words: format!("{} grows ({}){place}", holder.name, size(holder)),
-        advice: "Limit the size of this container, clear it when it is no longer needed, or keep \
-                 only what is needed of each element",
+        words: format!(
+            "{} {verb} ({}){place}{}",
+            holder.name,
+            size(holder),
+            words_of_retention(holder)
+        ),
+        advice: advice(holder),
+        fate: fate_of(holder),
         cause: Cause {
             site: holder.added_at.clone(),
             site_role: SiteRole::AddsItems,
@@ -72,6 +109,57 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
             failure: None,
         },
     })
+}
+
+/// Whether a holder ever holds less again. A dictionary without ids may have keys that come from a
+/// collection that ends, such as the indices of a data set.
+fn fate_of(holder: &HostHolder) -> Fate {
+    let is_keyed = holder.kind.to_ascii_lowercase().contains("dict");
+    match holder.retention {
+        _ if holder.kind == GRAPHS => Fate::Endless,
+        Some(Retention::Bounded | Retention::Removed | Retention::Read) => Fate::Ends,
+        Some(Retention::Kept) if is_keyed && !holder.has_ids => Fate::MayEnd,
+        Some(Retention::Kept) => Fate::Endless,
+        None => Fate::Unknown,
+    }
+}
+
+/// The kind of a holder that is a collection of tensors whose autograd graphs grow.
+const GRAPHS: &str = "graphs";
+
+fn words_of_retention(holder: &HostHolder) -> String {
+    match (holder.retention, holder.most_items) {
+        _ if holder.kind == GRAPHS => String::new(),
+        (Some(Retention::Bounded), Some(most)) => {
+            format!(", at most {}", counted(most, "item"))
+        }
+        (Some(Retention::Removed), _) => ", and the program also removes items".to_owned(),
+        (Some(Retention::Read), _) => {
+            ", and the program reads all items, so it may be a result".to_owned()
+        }
+        (Some(Retention::Kept), _) => ", and nothing removes items".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn advice(holder: &HostHolder) -> &'static str {
+    match holder.retention {
+        _ if holder.kind == GRAPHS => {
+            "Keep numbers instead of tensors: append `loss.item()` or `output.detach()`, or compute \
+             under `torch.no_grad()`; each tensor that is kept keeps the graph that made it"
+        }
+        Some(Retention::Bounded) => {
+            "Nothing to do if the bound fits into memory; otherwise lower it"
+        }
+        Some(Retention::Read) => {
+            "Nothing to do if this is the result and fits into memory; otherwise write it out in \
+             parts, or keep only what is needed of each element"
+        }
+        _ => {
+            "Limit the size of this container, clear it when it is no longer needed, or keep only \
+             what is needed of each element"
+        }
+    }
 }
 
 fn size(holder: &HostHolder) -> String {
@@ -115,6 +203,7 @@ fn native(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
         ),
         advice: "Look at extensions and libraries that allocate by themselves (ctypes, C++, \
                  decoders): a native heap profiler such as heaptrack names the call",
+        fate: Fate::Unknown,
         cause: Cause {
             site: None,
             site_role: SiteRole::Allocates,
@@ -156,6 +245,10 @@ mod tests {
                     function: "main".into(),
                     source_text: None,
                 }),
+                kind: "list".into(),
+                retention: Some(Retention::Kept),
+                most_items: None,
+                has_ids: false,
             }],
             mapped_ms: Some(6000),
             mappings: vec![("[heap]".into(), 58 * MIB)],
@@ -171,7 +264,8 @@ mod tests {
         let found = of(&[look(38)], TEN_MIB).unwrap();
         assert_eq!(
             found.words,
-            "`kept` in `__main__` grows (1,204 items, 1.07 GiB), items added at train.py:31"
+            "`kept` in `__main__` grows (1,204 items, 1.07 GiB), items added at train.py:31, and \
+             nothing removes items"
         );
         assert!((0.94..0.96).contains(&found.cause.share));
         // The latest inspection that shows a cause is used; an inspection without a cause is

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use stormlog_capture::redact::redacted_text;
-use stormlog_format::Text;
+use stormlog_format::{Retention, Text};
 
 use super::super::inbox::unescaped;
 
@@ -32,6 +32,20 @@ pub(super) struct Holder {
     grown: i64,
     #[serde(flatten)]
     added: Option<Line>,
+    #[serde(flatten)]
+    elements: Option<Elements>,
+}
+
+/// What becomes of the elements of a container, as far as its type and the program's code show it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Elements {
+    retention: Retention,
+    /// The number of elements that the container can have at most, if its type sets a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most_items: Option<i64>,
+    /// Whether the keys of a dictionary look like ids, which do not come back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    has_ids: bool,
 }
 
 /// A line of the inspected program's source code at which items are added to a container.
@@ -80,6 +94,9 @@ impl Answer {
                 "holder" if answer.holders.len() < MOST_HOLDERS => {
                     answer.holders.push(Holder::parse(value)?);
                 }
+                "retention" => {
+                    answer.holders.last_mut()?.elements = Some(Elements::parse(value)?);
+                }
                 "added" => answer.holders.last_mut()?.added = Some(Line::parse(value)?),
                 _ => return None,
             }
@@ -105,8 +122,21 @@ impl Holder {
             grown: bytes(words.next()?)?,
             name: redacted_text(name(words.next()?)?.into()),
             added: None,
+            elements: None,
         };
         words.next().is_none().then_some(holder)
+    }
+}
+
+impl Elements {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let elements = Self {
+            retention: Retention::parse(words.next()?)?,
+            most_items: Some(bytes(words.next()?)?).filter(|&most| most > 0),
+            has_ids: flag(words.next()?)?,
+        };
+        words.next().is_none().then_some(elements)
     }
 }
 
@@ -170,6 +200,9 @@ mod tests {
         assert_eq!(kept.name, "`kept` in `__main__`");
         let line = kept.added.as_ref().unwrap();
         assert_eq!((line.number, &*line.file), (31, "/home/ada/train me.py"));
+        let elements = kept.elements.as_ref().unwrap();
+        assert_eq!(elements.retention, Retention::Kept);
+        assert!(elements.has_ids && elements.most_items.is_none());
         assert!(!key.name.to_str_lossy().contains("abcdef"), "{key:?}");
     }
 
@@ -184,6 +217,8 @@ mod tests {
             ("complete 1", "complete yes"),
             ("holder list 12", "holder list twelve"),
             ("added 31", "added 99999999999"),
+            ("retention kept", "retention forever"),
+            ("kept 0 1", "kept 0 2"),
             ("`__main__`\n", "`__main__` more\n"),
             ("time_ns 5", "unknown 5"),
             ("time_ns 5\n", "garbage\n"),

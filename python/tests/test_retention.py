@@ -1,0 +1,119 @@
+"""What becomes of the elements of a container, read from its type and from byte code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = """
+import collections, functools, json, queue, sys, time, uuid
+kept = []; read = []; looked = []; cleared = []; cut = []; cache = {}; ids = {}; uuids = {}
+bounded = collections.deque(maxlen=5000); free = collections.deque()
+jobs = queue.Queue(); bounded_jobs = queue.Queue(9000)
+groups = {"a": [], "b": []}
+class Service:
+    def __init__(self):
+        self.undo = []; self.items = collections.OrderedDict(); self.replaced = []
+        self.given = []
+    def work(self, i):
+        self.undo.append(text(i)); self.items[i] = text(i); self.given.append(text(i))
+        if len(self.items) > 100_000:
+            self.items.popitem(last=False)
+        self.replaced.append(text(i))
+    def reset(self):
+        self.replaced = []
+    def answer(self):
+        return self.given
+def text(i):
+    return "x" * 100 + str(i)
+@functools.lru_cache(maxsize=None)
+def endless(i):
+    return text(i)
+@functools.lru_cache(maxsize=4000)
+def limited(i):
+    return text(i)
+service = Service()
+def main():
+    epochs = 0
+    outputs = []
+    while epochs < 1:
+        of_epoch = []
+        epochs += 1
+        for i in range(2000):
+            outputs.append(text(i)); of_epoch.append(text(i)); kept.append(text(i))
+            read.append(text(i)); looked.append(text(i)); cleared.append(text(i)); cut.append(text(i))
+            if i not in cache:
+                cache[i] = text(i)
+            ids[id(object()) + (i << 12)] = text(i); uuids[str(uuid.uuid4())] = text(i)
+            bounded.append(text(i)); free.append(text(i)); jobs.put(text(i)); bounded_jobs.put(text(i))
+            groups["a"].append(text(i)); groups["b"].append(text(i))
+            service.work(i); endless(i); limited(i)
+            last = looked[-1], looked[-4:], len(looked), "x" in looked, bool(looked)
+        report()
+    if len(cleared) > 10**6:
+        cleared.clear()
+    if len(cut) > 10**6:
+        del cut[:100]
+    print(sum(map(len, read)), len(outputs), file=sys.stderr)
+
+def report():
+    from stormlog import _holders, _retention
+    found = _holders.survey(time.monotonic() + 60, counts_host=True, libraries=False)
+    rows = {}
+    for one in found.containers:
+        if one.length >= 1000:
+            retention = _retention.retention(one.place, one)
+            rows[one.place.name or one.place.scope] = [retention, one.most, one.has_ids]
+    json.dump(rows, sys.stdout)
+main()
+"""
+
+EXPECTED: dict[str, list[object]] = {
+    "kept": ["kept", None, False],
+    "outputs": ["kept", None, False],
+    "of_epoch": ["removed", None, False],
+    "read": ["read", None, False],
+    "looked": ["kept", None, False],
+    "cleared": ["removed", None, False],
+    "cut": ["removed", None, False],
+    # The keys are indices, which may come from a collection that ends.
+    "cache": ["kept", None, False],
+    "ids": ["kept", None, True],
+    "uuids": ["kept", None, True],
+    "bounded": ["bounded", 5000, False],
+    "free": ["kept", None, False],
+    "jobs.queue": ["kept", 0, False],
+    "bounded_jobs.queue": ["bounded", 9000, False],
+    "groups['a']": ["kept", None, False],
+    "service.undo": ["kept", None, False],
+    "service.items": ["removed", None, False],
+    "service.replaced": ["removed", None, False],
+    "service.given": ["read", None, False],
+    "endless": ["kept", 0, False],
+    "limited": ["bounded", 4000, False],
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+    script = tmp_path_factory.mktemp("retention") / "program.py"
+    script.write_text(SOURCE)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    rows: dict[str, list[object]] = json.loads(done.stdout)
+    return rows
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_becomes_of_the_elements(found: dict[str, list[object]], name: str) -> None:
+    assert found[name] == EXPECTED[name]
+
+
+def test_a_prompt_may_read_everything(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("import sys\nsys.ps1 = '>>> '\n" + SOURCE)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["kept"] == [None, None, False]
