@@ -17,13 +17,8 @@ use crate::story::Story;
 use crate::svg::to_svg;
 use crate::theme::Theme;
 
-/// The script files of a page; each file comes after the files whose functions it uses.
-pub(crate) const SCRIPT: &str = concat!(
-    include_str!("../assets/bytes.js"),
-    include_str!("../assets/packed.js"),
-    include_str!("../assets/plot.js"),
-    include_str!("../assets/held.js"),
-);
+/// The script of a page, which `build.rs` joins from the modules in `assets/page`.
+pub(crate) const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const STYLE: &str = include_str!("../assets/plot.css");
 
 #[derive(Template)]

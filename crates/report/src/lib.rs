@@ -32,6 +32,9 @@ mod held;
 mod host_lane;
 mod html;
 pub mod issues;
+/// Part of `build.rs`; here for its tests.
+#[cfg(test)]
+mod join;
 mod label;
 mod ledger;
 mod limits_of_recording;

@@ -3,11 +3,17 @@
    text of a recording; the policy of the page allows no script but ours. */
 (() => {
   const { page, url, query, waiting } = document.body.dataset;
-  const byId = (id) => document.getElementById(id);
+  /** @param {string} id */
+  const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
   const live = byId("live");
 
-  /** Listens to a stream while the page is visible: a hidden page costs the server nothing. */
+  /**
+   * Listens to a stream while the page is visible: a hidden page costs the server nothing.
+   * @param {string} address
+   * @param {(state: string) => void} changed
+   */
   const follow = (address, changed) => {
+    /** @type {EventSource | null} */
     let source = null;
     const open = () => {
       if (source || document.hidden) return;
@@ -23,15 +29,18 @@
     open();
     return close;
   };
-  /** Does one thing at a time: what is asked for meanwhile is done once, afterwards. What takes long
-      is followed by a pause of three times as long, so that a large run does not occupy the server. */
+  /**
+   * Does one thing at a time: what is asked for meanwhile is done once, afterwards. What takes long
+   * is followed by a pause of three times as long, so that a large run does not occupy the server.
+   * @param {() => Promise<void>} work
+   */
   const oneAtATime = (work) => {
     let busy = false, again = false;
     const run = async () => {
       if (busy) { again = true; return; }
       busy = true;
       const begun = performance.now();
-      try { await work(); } catch (error) { live.textContent = String(error.message || error); }
+      try { await work(); } catch (error) { live.textContent = error instanceof Error && error.message || String(error); }
       const took = performance.now() - begun;
       if (took > 300) await new Promise((done) => setTimeout(done, Math.min(took * 3, 30000)));
       busy = false;
@@ -39,40 +48,56 @@
     };
     return run;
   };
+  /** @param {string | null | undefined} text */
   const note = (text) => { const box = byId("note"); box.hidden = !text; box.textContent = text || ""; };
-  /** Replaces the elements of a box whose markup differs, so that what a reader does in the others
-      (zoom, search, focus) stays; open details stay open. */
+  /**
+   * The markup from which an element was made.
+   * @type {WeakMap<Element, string>}
+   */
+  const madeFrom = new WeakMap();
+  /**
+   * Replaces the elements of a box whose markup differs, so that what a reader does in the others
+   * (zoom, search, focus) stays; open details stay open.
+   * @param {string} id
+   * @param {string} markup
+   */
   const put = (id, markup) => {
     const box = byId(id);
-    if (box.markup === markup) return;
-    box.markup = markup;
+    if (madeFrom.get(box) === markup) return;
+    madeFrom.set(box, markup);
     const open = [...box.querySelectorAll("details")].map((one) => one.open);
     const fresh = document.createElement("template");
     fresh.innerHTML = markup;
     const parts = [...fresh.content.children];
     parts.forEach((one, i) => {
-      one.markup = one.outerHTML;
+      madeFrom.set(one, one.outerHTML);
       const old = box.children[i];
       if (!old) box.append(one);
-      else if (old.markup !== one.markup) old.replaceWith(one);
+      else if (madeFrom.get(old) !== madeFrom.get(one)) old.replaceWith(one);
     });
-    while (box.children.length > parts.length) box.lastElementChild.remove();
+    while (box.children.length > parts.length) box.lastElementChild?.remove();
     box.querySelectorAll("details").forEach((one, i) => { one.open = Boolean(open[i]); });
   };
-  /** The part of the drawing that a link names: #from=12.5&to=30, in seconds. */
+  /**
+   * The part of the drawing that a link names: #from=12.5&to=30, in seconds.
+   * @returns {[number, number] | undefined}
+   */
   const wanted = () => {
     const hash = new URLSearchParams(location.hash.slice(1));
-    const [from, to] = [parseFloat(hash.get("from")), parseFloat(hash.get("to"))];
+    const [from, to] = [parseFloat(hash.get("from") || ""), parseFloat(hash.get("to") || "")];
     return to > from ? [from, to] : undefined;
   };
   let later = 0;
+  /** @param {[number, number] | null} view */
   const remember = (view) => {
     clearTimeout(later);
     later = setTimeout(() => {
+      /** @param {number} value */
       const short = (value) => String(Number(value.toPrecision(9)));
       history.replaceState(null, "", view ? `#from=${short(view[0])}&to=${short(view[1])}` : location.pathname + location.search);
     }, 200);
   };
+  /** @param {string} address */
   const drawing = (address) => {
     let first = true;
     return oneAtATime(async () => {
@@ -101,32 +126,36 @@
   } else if (page === "issues") {
     if (waiting) setTimeout(() => location.reload(), 1500);
   } else if (page === "list") {
-    const form = byId("filter");
+    const form = /** @type {HTMLFormElement} */ (byId("filter"));
+    /** What the form says, as the parameters of an address; it has no files. */
+    const said = () => new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)]));
     const address = () => {
-      const wish = new URLSearchParams(new FormData(form));
+      const wish = said();
       const here = new URLSearchParams(location.search).get("page");
       if (here) wish.set("page", here);
       return wish;
     };
+    /** The boxes that choose the runs to compare. */
+    const boxes = () => [...document.querySelectorAll(/** @type {"input"} */ ("input[name=run]"))];
     const load = oneAtATime(async () => {
       const wish = address();
       wish.set("part", "rows");
       const answer = await fetch(`/?${wish}`, { cache: "no-store" });
       if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-      const marked = [...document.querySelectorAll("input[name=run]:checked")].map((box) => box.value);
-      const focused = document.activeElement, row = focused && focused.closest ? focused.closest("tr[data-run]") : null;
-      const key = row && [row.dataset.run, focused.tagName];
+      const marked = boxes().filter((box) => box.checked).map((box) => box.value);
+      const focused = document.activeElement, row = focused?.closest(/** @type {"tr"} */ ("tr[data-run]"));
+      const place = focused && row && `tr[data-run="${row.dataset.run}"] ${focused.tagName}`;
       put("rows", await answer.text());
-      for (const box of document.querySelectorAll("input[name=run]")) box.checked = marked.includes(box.value);
-      const again = key && document.querySelector(`tr[data-run="${key[0]}"] ${key[1]}`);
-      if (again) again.focus({ preventScroll: true });
+      for (const box of boxes()) box.checked = marked.includes(box.value);
+      const again = place ? document.querySelector(place) : null;
+      if (again instanceof HTMLElement) again.focus({ preventScroll: true });
       document.body.dataset.updates = String(Number(document.body.dataset.updates || 0) + 1);
     });
     let typed = 0;
     form.addEventListener("input", () => {
       clearTimeout(typed);
       typed = setTimeout(() => {
-        const wish = new URLSearchParams(new FormData(form));
+        const wish = said();
         for (const [name, value] of [...wish]) if (!value) wish.delete(name);
         history.replaceState(null, "", wish.size ? `/?${wish}` : "/");
         load();

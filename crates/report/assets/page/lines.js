@@ -1,0 +1,157 @@
+/* Draws a panel of lines. */
+/** @import { Columns, Context, LinesPanel, Plot, Scale, Series, Track } from "./types" */
+import { byteAxis, ceiling, fitCanvas, plotIn, timeAxis, timeScale } from "./axes.js";
+import { human } from "./bytes.js";
+import { LANE, chart, isShown, state } from "./chart.js";
+import { colours } from "./colours.js";
+import { levelFor } from "./columns.js";
+import { drawBackdrop, drawCursor, drawMarks, drawRequests } from "./overlays.js";
+import { firstAtOrAfter } from "./packed.js";
+import { shadeBand, traceLine } from "./traces.js";
+
+/**
+ * Whether a series is drawn as a band above others, without a line of its own.
+ * @param {Track} track
+ * @param {Series} series
+ */
+const isBand = (track, series) => ["hidden", "others"].includes(series.colour) && track.series.length > 1;
+/**
+ * The least and the greatest drawn value, and the greatest capacity.
+ * @param {LinesPanel} panel
+ * @param {[Track, Columns[]][]} views
+ */
+const extremes = (panel, views) => {
+  let peak = 0, least = 0, capacity = 0;
+  for (const [track, list] of views) {
+    track.series.forEach((series, s) => {
+      if (!isShown(panel, track, s) || isBand(track, series)) return;
+      for (const columns of list) {
+        const begin = firstAtOrAfter(columns.end, state.from);
+        for (let i = begin; i < columns.count && columns.start[i] <= state.to; i++) {
+          const high = columns.high[s][i];
+          if (series.colour === "capacity") { if (high > capacity) capacity = high; continue; }
+          if (high > peak) peak = high;
+          if (columns.low[s][i] < least) least = columns.low[s][i];
+        }
+      }
+    });
+  }
+  // A request far beyond what was in use is cut at the top.
+  const highest = Math.max(peak, capacity) * 1.5;
+  for (const request of panel.requests) {
+    if (request.t >= state.from && request.t <= state.to * 1.02) peak = Math.max(peak, Math.min(request.in_use + request.requested, highest));
+  }
+  return { peak, least, capacity };
+};
+/**
+ * Pauses in sampling.
+ * @param {Context} g
+ * @param {Plot} plot
+ * @param {Scale} x
+ * @param {Track} track
+ * @param {Columns[]} list
+ */
+const drawPauses = (g, plot, x, track, list) => {
+  g.fillStyle = colours.muted; g.globalAlpha = 0.12;
+  let lastEnd = NaN;
+  for (const columns of list) for (let i = 0; i < columns.count; i++) {
+    if (columns.start[i] - lastEnd > track.gap) g.fillRect(x(lastEnd), plot.y, x(columns.start[i]) - x(lastEnd), plot.height);
+    lastEnd = columns.end[i];
+  }
+  g.globalAlpha = 1;
+};
+/**
+ * The median of many ranks, with the range of most and of all of them.
+ * @param {Context} g
+ * @param {Plot} plot
+ * @param {Scale} x
+ * @param {Scale} y
+ * @param {LinesPanel} panel
+ * @param {Track} track
+ * @param {Columns[]} list
+ */
+const drawEnvelope = (g, plot, x, y, panel, track, list) => {
+  g.fillStyle = colours.envelope;
+  if (track.series.some((_, s) => isShown(panel, track, s))) {
+    g.globalAlpha = 0.16; shadeBand(g, list, (high, i) => [high[0][i], high[4][i]], chart.length, x, y);
+    g.globalAlpha = 0.24; shadeBand(g, list, (high, i) => [high[1][i], high[3][i]], chart.length, x, y);
+  }
+  g.globalAlpha = 1; g.strokeStyle = colours.text; g.lineWidth = 1.8;
+  traceLine(g, list, 2, track.gap, plot, x, y);
+};
+/**
+ * The areas below and between the lines of a track.
+ * @param {Context} g
+ * @param {Scale} x
+ * @param {Scale} y
+ * @param {LinesPanel} panel
+ * @param {Track} track
+ * @param {Columns[]} list
+ */
+const drawAreas = (g, x, y, panel, track, list) => {
+  /** @param {string} name */
+  const place = (name) => track.series.findIndex((series) => series.colour === name);
+  /** @param {string} name */
+  const shows = (name) => track.series.some((series, s) => series.colour === name && isShown(panel, track, s));
+  /**
+   * @param {string} colour
+   * @param {number} alpha
+   * @param {(high: Float64Array[], i: number) => [number, number]} edges
+   */
+  const band = (colour, alpha, edges) => { g.globalAlpha = alpha; g.fillStyle = colours[colour]; shadeBand(g, list, edges, track.gap, x, y); };
+  if (panel.band) {
+    // What the second run needs more, and what it needs less.
+    band("critical", 0.3, (high, i) => [high[0][i], high[1][i]]);
+    band("used", 0.3, (high, i) => [high[1][i], high[0][i]]);
+  } else if (track.series.length === 1) {
+    if (shows("hidden") || panel.host && panel.tracks.length === 1) band(track.series[0].colour, 0.28, (high, i) => [0, high[0][i]]);
+  } else {
+    const used = place("used"), reserved = place("reserved"), allocated = place("allocated"), hidden = place("hidden"), others = place("others");
+    if (shows("allocated")) band("allocated", 0.22, (high, i) => [0, high[allocated][i]]);
+    if (shows("reserved")) band("reserved", 0.26, (high, i) => [allocated < 0 ? high[reserved][i] : high[allocated][i], high[reserved][i]]);
+    if (shows("hidden") && reserved >= 0) band("hidden", 0.3, (high, i) => [high[reserved][i], high[reserved][i] + high[hidden][i]]);
+    if (shows("others") && used >= 0) band("others", 0.18, (high, i) => [high[used][i] - high[others][i], high[used][i]]);
+  }
+  g.globalAlpha = 1;
+};
+/** @param {LinesPanel} panel */
+export const drawLines = (panel) => {
+  const [g, width, height] = fitCanvas(panel.canvas);
+  const plot = panel.plot = plotIn(width, height, LANE + panel.phaseHeight + 2);
+  const x = timeScale(plot);
+  drawBackdrop(g, plot, x, panel);
+  const views = panel.tracks.map((track) => /** @type {[Track, Columns[]]} */ ([track, levelFor(track, plot.width)]));
+  const { peak, least, capacity } = extremes(panel, views);
+  const onlyCapacity = peak === 0 && capacity > 0;
+  const high = ceiling(capacity > 0 && (capacity <= 1.5 * peak || onlyCapacity) ? Math.max(capacity, peak) : peak);
+  const low = least < 0 ? -ceiling(-least) : 0;
+  /** @type {Scale} */
+  const y = (bytes) => plot.bottom - (Math.min(bytes, high) - low) / (high - low) * plot.height;
+  byteAxis(g, plot, low, high);
+  g.save(); g.beginPath(); g.rect(plot.x, plot.y - 1, plot.width, plot.height + 2); g.clip();
+  for (const [track, list] of views) {
+    if (panel.tracks.length === 1) drawPauses(g, plot, x, track, list);
+    if (track.series[0].colour === "envelope") {
+      drawEnvelope(g, plot, x, y, panel, track, list);
+      continue;
+    }
+    drawAreas(g, x, y, panel, track, list);
+    for (let s = track.series.length - 1; s >= 0; s--) {
+      const series = track.series[s];
+      if (!isShown(panel, track, s) || isBand(track, series)) continue;
+      g.strokeStyle = colours[series.colour]; g.lineWidth = 1.6; g.lineJoin = "round";
+      if (series.colour === "capacity") g.setLineDash([5, 4]);
+      if (series.colour !== "capacity" || capacity <= high) traceLine(g, list, s, track.gap, plot, x, y);
+      g.setLineDash([]);
+    }
+  }
+  g.restore();
+  if (capacity > high) {
+    g.fillStyle = colours.capacity; g.textAlign = "right";
+    g.fillText(`capacity ${human(capacity)} is above this axis`, plot.right - 6, plot.y + 14);
+  }
+  drawRequests(g, plot, x, y, panel.requests);
+  drawMarks(g, plot, x, panel);
+  timeAxis(g, plot, x);
+  drawCursor(g, plot, x);
+};
