@@ -270,7 +270,7 @@ impl Collector for TreeCollector {
         metadata.insert(metadata_keys::PROCESSES, self.list());
         metadata.insert("process_count", signed(self.processes.len()));
         if let Some(steps) = self.steps.as_ref().and_then(StepFiles::most) {
-            metadata.insert(metadata_keys::STEP_COUNT, steps);
+            metadata.insert(SampleNumber::StepCount.key(), steps);
         }
         let free = room.free.filter(|free| Some(*free) <= total);
         Ok(Reading {
