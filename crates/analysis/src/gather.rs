@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use crate::catalog::find_artifacts;
 use crate::columns::EventRef;
+use crate::damage::Damage;
 use crate::load::{LoadOptions, Loaded, LoadedSession, load_sessions};
 use crate::load_error::LoadError;
 use crate::pack;
@@ -55,38 +56,60 @@ pub fn gather(
     paths: &[PathBuf],
     options: &LoadOptions<'_>,
 ) -> Result<Gathered, (PathBuf, LoadError)> {
-    let mut files: Vec<(PathBuf, bool)> = Vec::new();
-    let mut refused = Vec::new();
-    for path in paths {
-        let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
-        // If a pack contains a single file, that file is treated like a file that the user gave.
-        let named = pack::unpacked(path).map_err(|error| (path.clone(), error.into()))?;
-        refused.extend(found.refused);
-        files.extend(found.paths.into_iter().map(|file| {
-            let is_named = file == *named;
-            (file, is_named)
-        }));
-    }
-    let outcomes: Vec<Result<Loaded, LoadError>> = files
-        .par_iter()
-        .map(|(file, _)| load_sessions(file, options))
-        .collect();
-    let mut gathered = Gathered::default();
-    for ((file, named), outcome) in files.into_iter().zip(outcomes) {
-        match outcome {
-            Ok(loaded) => {
-                gathered.loaded.push(loaded);
-                gathered.files.push(file);
-            }
-            Err(error) if !named && error.is_no_telemetry() => gathered.skipped.push(file),
-            Err(error) => return Err((file, error)),
+    let found = Found::at(paths)?;
+    let outcomes = found.files.par_iter();
+    let outcomes = outcomes.map(|(file, _)| load_sessions(file, options));
+    let outcomes = outcomes.collect();
+    found.gathered(outcomes)
+}
+
+/// The artifacts at some paths, before they are loaded.
+pub(crate) struct Found {
+    /// The path of each artifact, and whether the user gave this path.
+    pub(crate) files: Vec<(PathBuf, bool)>,
+    refused: Vec<Damage>,
+}
+
+impl Found {
+    /// Finds the artifacts at the given paths.
+    pub(crate) fn at(paths: &[PathBuf]) -> Result<Self, (PathBuf, LoadError)> {
+        let (mut files, mut refused) = (Vec::new(), Vec::new());
+        for path in paths {
+            let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
+            // If a pack contains a single file, that file is treated like a file that the user
+            // gave.
+            let named = pack::unpacked(path).map_err(|error| (path.clone(), error.into()))?;
+            refused.extend(found.refused);
+            files.extend(found.paths.into_iter().map(|file| {
+                let is_named = file == *named;
+                (file, is_named)
+            }));
         }
+        Ok(Self { files, refused })
     }
-    if let Some(first) = gathered.loaded.first_mut() {
-        first.damage.extend(refused);
+
+    /// The artifacts with their contents; `outcomes` has an element for each of the files.
+    pub(crate) fn gathered(
+        self,
+        outcomes: Vec<Result<Loaded, LoadError>>,
+    ) -> Result<Gathered, (PathBuf, LoadError)> {
+        let mut gathered = Gathered::default();
+        for ((file, named), outcome) in self.files.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(loaded) => {
+                    gathered.loaded.push(loaded);
+                    gathered.files.push(file);
+                }
+                Err(error) if !named && error.is_no_telemetry() => gathered.skipped.push(file),
+                Err(error) => return Err((file, error)),
+            }
+        }
+        if let Some(first) = gathered.loaded.first_mut() {
+            first.damage.extend(self.refused);
+        }
+        gathered.has_removed = drop_copies(&mut gathered.loaded);
+        Ok(gathered)
     }
-    gathered.has_removed = drop_copies(&mut gathered.loaded);
-    Ok(gathered)
 }
 
 /// Removes a session from an artifact when another artifact contains all events of that session.

@@ -52,13 +52,13 @@ pub use damage::Damage;
 pub use digest::record_id;
 pub use gather::{Gathered, gather};
 pub use load::{
-    LiveSessions, LoadOptions, Loaded, LoadedSession, OnError, ParsedFiles, Removed, StreamedLines,
-    TooLarge, absolute, default_session, load_document, load_events, load_sessions,
-    loaded_of_events, open_text, stream_events, stream_lines,
+    LoadOptions, Loaded, LoadedSession, OnError, ParsedFiles, Removed, StreamedLines, TooLarge,
+    absolute, default_session, load_document, load_events, load_sessions, loaded_of_events,
+    open_text, stream_events, stream_lines,
 };
 pub use load_error::LoadError;
 pub use notices::{Noticed, notices};
-pub use open_run::{LiveLook, LiveRun};
+pub use open_run::{Choice, DiagnosedRun, OpenRun, Pace, RefreshError};
 pub use overview::{Overview, Peak};
 pub use rank_name::{name_without_rank, rank_in_name};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

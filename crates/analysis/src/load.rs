@@ -22,7 +22,8 @@ use stormlog_format::{
     Event, Manifest, RecordDefaults, SessionSummary, Text, Value, stable_legacy_session_id,
 };
 
-pub use live::{LiveSessions, TooLarge};
+pub(crate) use live::LiveSessions;
+pub use live::TooLarge;
 pub use parsed::ParsedFiles;
 pub use removed::Removed;
 pub use sessions::absolute;

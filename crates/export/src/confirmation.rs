@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use stormlog_analysis::Pace;
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 
 /// The shortest and the longest time between two analyses of a running job. The time between two
@@ -24,7 +25,7 @@ const PAUSE_FACTOR: u32 = 50;
 #[must_use]
 pub fn next_look(age: Duration, cost: Duration) -> Duration {
     let by_age = (age / AGE_DIVISOR).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
-    by_age.max(cost * PAUSE_FACTOR)
+    Pace::new(by_age, PAUSE_FACTOR).after(cost)
 }
 
 /// Identifies the same problem in successive analyses, by its kind, rank and device.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use stormlog_analysis::analyze::diagnosed;
-use stormlog_analysis::{LoadedSession, detect};
+use stormlog::on_this_machine;
+use stormlog_analysis::{DiagnosedRun, LoadOptions, LoadedSession, OpenRun};
 use stormlog_report::{
     Canvas, DrawError, DrawnTrack, FunctionBars, FunctionRow, FunctionTable, PictureKind, Scene,
     Story, Theme, draw, html_page, picture_page, to_png, to_svg,
@@ -48,7 +48,10 @@ impl Drawing {
         kind: &str,
         title: Option<String>,
     ) -> PyResult<Self> {
-        let story = py.detach(|| diagnosed_story(&[&LoadedSession::of_events(&rows.0)]));
+        let story = py.detach(|| {
+            let session = LoadedSession::of_events(&rows.0);
+            Story::of_diagnosed(&DiagnosedRun::of(vec![session], Vec::new()))
+        });
         Self::of_story(py, story, kind, title)
     }
 
@@ -69,12 +72,12 @@ impl Drawing {
         kind: &str,
         title: Option<String>,
     ) -> PyResult<Self> {
-        let loaded = py.detach(|| {
-            let run = stormlog::load_run(&paths, session_id, &|_| {})?;
-            let sessions: Vec<&LoadedSession> = run.sessions.iter().collect();
-            Ok(diagnosed_story(&sessions))
+        let options = LoadOptions::skipping();
+        let opened = py.detach(|| {
+            on_this_machine(|here| OpenRun::joined(&paths, session_id, &options, here))
+                .map(|run| Story::of_diagnosed(&run))
         });
-        let story = loaded.map_err(|(_, error)| load_error(py, &error))?;
+        let story = opened.map_err(|(_, error)| load_error(py, &error))?;
         Self::of_story(py, story, kind, title)
     }
 
@@ -196,14 +199,6 @@ impl Drawing {
             What::FunctionDashboard => Ok(self.functions.dashboard(&self.story, canvas)),
         }
     }
-}
-
-/// The data for a drawing of a run's sessions, with the findings of the detectors.
-fn diagnosed_story(sessions: &[&LoadedSession]) -> Story {
-    let (run, diagnosis) = diagnosed(sessions, &detect::Options::default());
-    let mut story = Story::of_run(&run, sessions);
-    story.add_diagnosis(&diagnosis);
-    story
 }
 
 fn table(calls: Vec<CallFields>) -> FunctionTable {

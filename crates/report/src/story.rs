@@ -3,7 +3,7 @@
 use stormlog_analysis::analyze::RunReport;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
-use stormlog_analysis::{Loaded, LoadedSession};
+use stormlog_analysis::{DiagnosedRun, Loaded, LoadedSession};
 use stormlog_format::{counted, human_duration};
 
 use crate::analyze::{cause_lines, note_lines};
@@ -93,6 +93,14 @@ impl Story {
             ..Self::default()
         };
         story.settle();
+        story
+    }
+
+    /// Creates the story of a run with its diagnosis.
+    pub fn of_diagnosed(run: &DiagnosedRun) -> Self {
+        let sessions: Vec<&LoadedSession> = run.sessions.iter().collect();
+        let mut story = Self::of_run(&run.timeline, &sessions);
+        story.add_diagnosis(&run.diagnosis);
         story
     }
 

@@ -15,7 +15,7 @@ use crate::live::LiveRuns;
 use crate::machine::Machine;
 use crate::runs::{Entry, Runs};
 use crate::stopping::Stopping;
-use crate::view::{View, recordings};
+use crate::view::View;
 
 /// The limits of the cache of drawings: the number of bytes of all drawings together, and the
 /// number of drawings.
@@ -128,9 +128,10 @@ impl App {
         look: impl FnOnce(&[Loaded]) -> Result<T, String>,
     ) -> Result<(View, T), String> {
         let begun = Instant::now();
-        let recordings = recordings(entry, &self.live)?;
-        let looked = look(&recordings)?;
-        let view = View::of(recordings, &*self.machine);
+        let (view, looked) = self.live.with(entry, &*self.machine, |run| {
+            let looked = look(run.loaded())?;
+            Ok((View::of(run.diagnosed()), looked))
+        })?;
         self.digests.put(entry, Digest::of(&view), begun.elapsed());
         Ok((view, looked))
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use stormlog_analysis::Pace;
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::pack::is_pack;
 use stormlog_analysis::timeline::{End, RankCoverage};
@@ -19,10 +20,8 @@ use crate::view::View;
 
 /// The number of points in the small memory curve that the list shows for each run.
 const POINTS: usize = 48;
-/// The shortest time between two reads of a run that is being recorded; the time is also at least
-/// ten times as long as the last read took.
-const LEAST_INTERVAL: Duration = Duration::from_secs(5);
-const SHARE: u32 = 10;
+/// The pause between two reads of a run that is being recorded.
+const PACE: Pace = Pace::new(Duration::from_secs(5), 10);
 /// The largest number of runs that wait to be read. A run that was dropped from the full queue is
 /// queued again when the list shows it.
 const MOST_WAITING: usize = 4096;
@@ -178,7 +177,7 @@ impl Digests {
                     // files do not, so the status is compared too.
                     kept.digest.is_running != entry.is_running
                 }
-                Some(kept) => kept.at.elapsed() > LEAST_INTERVAL.max(kept.took * SHARE),
+                Some(kept) => kept.at.elapsed() > PACE.after(kept.took),
             };
             if is_due {
                 state.waiting.retain(|other| other.id != entry.id);

@@ -12,6 +12,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use stormlog_analysis::Pace;
 use tokio::sync::mpsc;
 
 use crate::app::App;
@@ -20,10 +21,8 @@ use crate::replies::found;
 /// The largest number of event streams. Further streams are refused, because for each stream the
 /// server checks about twice a second whether files have changed.
 const MOST_STREAMS: usize = 64;
-/// The shortest time between two checks of a run's files; the time is also at least twenty times as
-/// long as the last check took.
-const LEAST_INTERVAL: Duration = Duration::from_millis(400);
-const SHARE: u32 = 20;
+/// The pause between two checks of a run's files.
+const PACE: Pace = Pace::new(Duration::from_millis(400), 20);
 
 /// The event stream of the list: an event whenever there is a new run or a new digest.
 pub(crate) async fn of_list(State(app): State<Arc<App>>) -> Response {
@@ -95,7 +94,7 @@ async fn follow(
         }
         tokio::select! {
             () = sender.closed() => return,
-            () = tokio::time::sleep(LEAST_INTERVAL.max(took * SHARE)) => {}
+            () = tokio::time::sleep(PACE.after(took)) => {}
         }
     }
 }

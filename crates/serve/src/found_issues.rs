@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use stormlog_analysis::Pace;
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::Store;
 
 use crate::runs::Runs;
 
-/// The shortest time between two searches for issues; the time is also at least ten times as long
-/// as the last search took, because a search reads every recording.
-const LEAST_INTERVAL: Duration = Duration::from_secs(5);
-const SHARE: u32 = 10;
+/// The pause between two searches for issues; a search reads every recording.
+const PACE: Pace = Pace::new(Duration::from_secs(5), 10);
 
 /// The issues that the last search found in each served folder, without their states (open,
 /// resolved, ignored), which are read from the folder's `issues.json` for every page.
@@ -47,10 +46,10 @@ impl FoundIssues {
         let listing = runs.look().value;
         let is_fresh = || {
             let found = self.get();
-            let interval = LEAST_INTERVAL.max(found.took * SHARE);
+            let pause = PACE.after(found.took);
             found
                 .at
-                .is_some_and(|at| found.listing == listing || at.elapsed() < interval)
+                .is_some_and(|at| found.listing == listing || at.elapsed() < pause)
         };
         if is_fresh() {
             return;

@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 
 use stormlog_analysis::catalog::FilesState;
 use stormlog_analysis::listing::{self, ListedRun, RunsSeen};
-use stormlog_analysis::name_without_rank;
 use stormlog_analysis::timeline::Program;
+use stormlog_analysis::{Pace, name_without_rank};
 use stormlog_format::{SessionStatus, Text, part_folders};
 
 use crate::machine::Machine;
 
-/// The time between two searches of the folders is at least this long, and at least `SHARE` times
-/// as long as the last search took.
-const LEAST_INTERVAL: Duration = Duration::from_secs(2);
-const SHARE: u32 = 10;
+/// The pause between two searches of the folders.
+const PACE: Pace = Pace::new(Duration::from_secs(2), 10);
 /// If the last search of the folders took less time than this limit, a request waits for a new
 /// search; otherwise it gets the result of the last one.
 const QUICK: Duration = Duration::from_millis(50);
@@ -350,8 +348,8 @@ impl Runs {
         let Ok(mut search) = self.search.try_lock() else {
             return self.known();
         };
-        let interval = LEAST_INTERVAL.max(search.took * SHARE);
-        if search.at.is_some_and(|at| at.elapsed() < interval) {
+        let pause = PACE.after(search.took);
+        if search.at.is_some_and(|at| at.elapsed() < pause) {
             return self.known();
         }
         self.refresh(&mut search)

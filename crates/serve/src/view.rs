@@ -3,11 +3,9 @@
 
 use std::path::PathBuf;
 
-use stormlog_analysis::analyze::{diagnosed, in_order};
-use stormlog_analysis::detect::{self, Diagnosis, Severity};
-use stormlog_analysis::query::settle_statuses;
-use stormlog_analysis::timeline::{Run, run_among};
-use stormlog_analysis::{Damage, LoadOptions, Loaded, LoadedSession, gather};
+use stormlog_analysis::detect::{Diagnosis, Severity};
+use stormlog_analysis::timeline::Run;
+use stormlog_analysis::{Damage, DiagnosedRun};
 use stormlog_report::Story;
 
 use crate::live::LiveRuns;
@@ -26,25 +24,6 @@ pub(crate) struct View {
     pub(crate) is_running: bool,
 }
 
-/// Reads the files of a run. Records that cannot be read are skipped and listed as damage.
-pub(crate) fn recordings(entry: &Entry, live: &LiveRuns) -> Result<Vec<Loaded>, String> {
-    let mut recordings = match live.read(entry) {
-        Some(recordings) => recordings,
-        None => {
-            gather(&entry.paths, &LoadOptions::skipping())
-                .map_err(|(path, error)| format!("{}: {error}", path.display()))?
-                .loaded
-        }
-    };
-    // A sink may also contain sessions of other runs, which are not shown on the page of this run.
-    let ids = &entry.sessions;
-    for loaded in &mut recordings {
-        let sessions = &mut loaded.sessions;
-        sessions.retain(|one| ids.is_empty() || ids.contains(&one.summary.session_id));
-    }
-    Ok(recordings)
-}
-
 impl View {
     /// Loads a run.
     pub(crate) fn load(
@@ -52,24 +31,13 @@ impl View {
         machine: &dyn Machine,
         live: &LiveRuns,
     ) -> Result<Self, String> {
-        Ok(Self::of(recordings(entry, live)?, machine))
+        live.with(entry, machine, |run| Ok(Self::of(run.diagnosed())))
     }
 
-    /// Computes what the pages show about the given recordings. If files without a manifest contain
-    /// several runs, the newest run is shown.
-    pub(crate) fn of(recordings: Vec<Loaded>, machine: &dyn Machine) -> Self {
-        let mut sessions = in_order(&recordings);
-        let damage = recordings.into_iter().flat_map(|one| one.damage).collect();
-        machine.surroundings(&mut |here| {
-            settle_statuses(sessions.iter_mut().map(|(_, session)| session), here);
-        });
-        let chosen = run_among(&sessions, None).into_iter();
-        let chosen: Vec<&LoadedSession> = chosen.map(|one| &sessions[one].1).collect();
-        let (run, diagnosis) = diagnosed(&chosen, &detect::Options::default());
-        let mut story = Story::of_run(&run, &chosen);
-        story.add_diagnosis(&diagnosis);
-        let running = stormlog_format::SessionStatus::Running;
-        let mut folders: Vec<PathBuf> = chosen
+    /// Computes what the pages show about a run.
+    pub(crate) fn of(run: DiagnosedRun) -> Self {
+        let mut folders: Vec<PathBuf> = run
+            .sessions
             .iter()
             .flat_map(|session| &session.sources)
             .filter_map(|file| Some(PathBuf::from(file).parent()?.to_path_buf()))
@@ -77,11 +45,11 @@ impl View {
         folders.sort();
         folders.dedup();
         Self {
-            is_running: chosen.iter().any(|one| one.summary.status == running),
-            run,
-            diagnosis,
-            story,
-            damage,
+            story: Story::of_diagnosed(&run),
+            is_running: run.is_running(),
+            run: run.timeline,
+            diagnosis: run.diagnosis,
+            damage: run.damage,
             folders,
         }
     }

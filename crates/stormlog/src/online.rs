@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::LiveLook;
+use stormlog_analysis::DiagnosedRun;
 use stormlog_capture::record::clock::now_ns;
 use stormlog_capture::redact::redacted_text;
 use stormlog_export::confirmation::next_look;
@@ -272,7 +272,7 @@ impl Work {
         cost
     }
 
-    fn judge(&mut self, look: &LiveLook, is_end: bool) {
+    fn judge(&mut self, look: &DiagnosedRun, is_end: bool) {
         self.state.keep_findings(&look.diagnosis);
         let confirmed = if is_end {
             self.confirmation.at_end(&look.diagnosis)

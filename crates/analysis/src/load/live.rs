@@ -1,7 +1,6 @@
 //! Follows sinks that are still being written: each call reads the events appended since the
 //! previous call.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use super::jsonl::{self, Chunks, Part};
 use super::lines::{Hints, damage_of};
 use super::sessions::ReadParts;
 use super::{Damage, LoadError, LoadOptions, Loaded, loaded_of};
+use crate::bytes::read_error;
 use crate::catalog::Artifact;
 use crate::columns::Chunk;
 use crate::compression::Compression;
@@ -35,10 +35,10 @@ const MOST_DAMAGE: usize = 1000;
 #[error("the recording is larger than {} MiB", MOST_BYTES >> 20)]
 pub struct TooLarge;
 
-/// The sessions of sinks that are still being written; each call reads the events appended since
-/// the previous call.
+/// The sessions of sinks that are still being written; each call of [`read_on`](Self::read_on) reads
+/// the events appended since the previous call.
 #[derive(Default)]
-pub struct LiveSessions {
+pub(crate) struct LiveSessions {
     files: HashMap<PathBuf, Followed>,
 }
 
@@ -52,17 +52,14 @@ struct Followed {
 }
 
 impl LiveSessions {
-    /// The sinks among the given artifacts as they are now, one element per sink; other artifacts
-    /// are not followed. Damaged records are skipped and listed; a line that is still being written
-    /// is not damaged.
-    pub fn read(&mut self, artifacts: &[PathBuf]) -> Result<Vec<Loaded>, TooLarge> {
-        let sinks: Vec<(&Path, Artifact)> = artifacts
-            .iter()
-            .filter_map(|path| {
-                let artifact = Artifact::at(path).ok()?;
-                matches!(artifact, Artifact::Sink { .. }).then_some((path.as_path(), artifact))
-            })
-            .collect();
+    /// Reads what was appended to the segments of the given sinks. Damaged records are skipped and
+    /// listed; a line that is still being written is not damaged. Returns the first segment that
+    /// cannot be read now, and why; the events read from it before remain.
+    pub(crate) fn read_on(
+        &mut self,
+        sinks: &[(&Path, Artifact)],
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Option<(PathBuf, LoadError)>, TooLarge> {
         let mut before = std::mem::take(&mut self.files);
         if sinks.iter().map(|(_, sink)| sink.size_bytes()).sum::<u64>() > MOST_BYTES {
             return Err(TooLarge);
@@ -78,22 +75,24 @@ impl LiveSessions {
             })
             .collect();
         drop(before);
-        files.par_iter_mut().for_each(|(segment, followed)| {
-            // An error is ignored, because the events read before are still valid when the file
-            // cannot be read now.
-            let _ = followed.read_on(segment);
-        });
+        let unread = files
+            .par_iter_mut()
+            .filter_map(|(segment, followed)| {
+                let read = followed.read_on(segment, progress);
+                Some((segment.clone(), read.err()?))
+            })
+            .collect::<Vec<_>>();
         self.files = files.into_iter().collect();
-        let sinks = sinks.iter();
-        Ok(sinks.map(|(path, sink)| self.loaded(path, sink)).collect())
+        Ok(unread.into_iter().next())
     }
 
     /// The number of bytes of all segments that were read; in memory the events take about a third.
-    pub fn size_bytes(&self) -> u64 {
+    pub(crate) fn size_bytes(&self) -> u64 {
         self.files.values().map(|file| file.tail.end).sum()
     }
 
-    fn loaded(&self, path: &Path, sink: &Artifact) -> Loaded {
+    /// The sessions of a sink whose segments were read.
+    pub(crate) fn loaded(&self, path: &Path, sink: &Artifact) -> Loaded {
         let Artifact::Sink {
             manifest,
             segments,
@@ -131,14 +130,19 @@ impl LiveSessions {
 
 impl Followed {
     /// Reads the lines that were appended to a segment, or all lines when the file was replaced.
-    fn read_on(&mut self, segment: &Path) -> io::Result<()> {
-        let mut file = regular_file::open(segment)?;
-        let facts = file.metadata()?;
+    fn read_on(
+        &mut self,
+        segment: &Path,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), LoadError> {
+        let failed = |error| read_error(segment, error);
+        let mut file = regular_file::open(segment).map_err(failed)?;
+        let facts = file.metadata().map_err(failed)?;
         let change = self.tail.change(&facts);
         if change == Change::Same {
             return Ok(());
         }
-        let is_plain = Compression::of(&mut file)?.is_none();
+        let is_plain = Compression::of(&mut file).map_err(failed)?.is_none();
         let goes_on = match change {
             // A compressed file is read again as a whole, because decompression cannot continue at
             // an offset.
@@ -149,20 +153,28 @@ impl Followed {
             *self = Self::default();
         }
         let (part, end) = if is_plain {
-            let end = last_line_end(&mut file, self.tail.end, facts.len())?;
+            let end = last_line_end(&mut file, self.tail.end, facts.len()).map_err(failed)?;
             (Part::between(self.tail.end, end), end)
         } else {
             (Part::between(0, u64::MAX), facts.len())
         };
         if end > self.tail.end {
-            self.read(segment, part).map_err(io::Error::other)?;
+            self.read(segment, part, progress)?;
         }
         self.tail = Tail::at(&facts, end);
         Ok(())
     }
 
-    fn read(&mut self, segment: &Path, part: Part) -> Result<(), LoadError> {
-        let options = LoadOptions::skipping();
+    fn read(
+        &mut self,
+        segment: &Path,
+        part: Part,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), LoadError> {
+        let options = LoadOptions {
+            progress,
+            ..LoadOptions::skipping()
+        };
         let defaults = RecordDefaults {
             permissive_legacy: options.permissive_legacy,
             ..RecordDefaults::default()
@@ -207,16 +219,20 @@ mod tests {
         let segment = folder.path().join("segment-000002.jsonl");
         let mut file = File::create(&segment).unwrap();
         let mut live = LiveSessions::default();
-        let paths = [folder.path().to_path_buf()];
+        let read = |live: &mut LiveSessions| {
+            let sinks = [(folder.path(), Artifact::at(folder.path()).unwrap())];
+            assert!(live.read_on(&sinks, &|_| {}).unwrap().is_none());
+            live.loaded(sinks[0].0, &sinks[0].1)
+        };
         for piece in lines[half..].chunks(lines.len() / 5) {
             file.write_all(piece).unwrap();
-            assert_eq!(live.read(&paths).unwrap().len(), 1);
+            assert_eq!(read(&mut live).sessions.len(), 1);
         }
         let followed = &live.files[&segment];
         assert_eq!(followed.tail.end, (lines.len() - half) as u64);
         assert!(followed.pieces.len() > 2, "each line is read once");
         file.write_all(b"{\"torn\": \n").unwrap();
-        let read = live.read(&paths).unwrap().remove(0);
+        let read = read(&mut live);
         let options = LoadOptions::skipping();
         let whole = load_sessions(folder.path(), &options).unwrap();
         assert_eq!(read.damage.len(), 1);

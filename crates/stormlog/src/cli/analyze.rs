@@ -21,7 +21,7 @@ use super::run_files;
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
-use crate::machine::{now_ns, settle_statuses};
+use crate::machine::now_ns;
 
 /// Find memory problems of a run: what, since when, on which rank, and what to do
 ///
@@ -137,13 +137,12 @@ pub(crate) fn positive_hours(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let gathered = run_files::load(&arguments.paths, arguments.skip_damaged, console)?;
-    run_files::warn_of_gathered(&gathered, console)?;
-    let mut loaded = gathered.loaded;
+    let run = run_files::open(&arguments.paths, arguments.skip_damaged, console)?;
+    run_files::warn_of_gathered(run.gathered(), console)?;
+    let loaded = run.loaded();
     if arguments.fail_on.is_some() {
-        saw_events(&loaded)?;
+        saw_events(loaded)?;
     }
-    settle_statuses(loaded.iter_mut().flat_map(|one| &mut one.sessions));
     let options = AnalyzeOptions {
         session_id: arguments.session_id.clone(),
         rank: arguments.rank,
@@ -151,10 +150,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     };
     // Only JSON reports contain the analyses of stormlog 0.3.9.
     let analyzed = match arguments.format {
-        ReportFormat::Json => Analyses::with_report(&loaded, &options)
+        ReportFormat::Json => Analyses::with_report(loaded, &options)
             .map(|(report, analyses)| (report, Some(analyses))),
         ReportFormat::Text | ReportFormat::Md => {
-            analyze(&loaded, &options).map(|report| (report, None))
+            analyze(loaded, &options).map(|report| (report, None))
         }
     };
     let (mut report, analyses) = analyzed.map_err(|error| {
@@ -166,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if let Some(first) = arguments.paths.first() {
         give_states(&mut report, first, console)?;
     }
-    let pictures = pictures_of(arguments, &loaded, &report, console)?;
+    let pictures = pictures_of(arguments, loaded, &report, console)?;
     let text = match (arguments.format, analyses) {
         (ReportFormat::Json, Some(analyses)) => {
             let mut document = ReportDocument::of(&report, &analyses);

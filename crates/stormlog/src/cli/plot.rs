@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use stormlog_analysis::allocator_snapshot::is_pickle;
-use stormlog_analysis::analyze::diagnosed;
-use stormlog_analysis::{LoadedSession, detect};
+use stormlog_analysis::{DiagnosedRun, OpenRun};
 use stormlog_report::{
     Canvas, PictureKind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg,
 };
@@ -13,11 +12,11 @@ use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
 use super::named_values::{described, named};
 use super::rank_filter::RankFilter;
-use super::run_files::write_whole;
+use super::run_files::{loading, write_whole};
+use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
-use crate::progress::Progress;
-use crate::{Exit, load_run};
+use crate::machine::on_this_machine;
 
 /// Draw a recording as PNG, SVG or interactive HTML page
 #[derive(Debug, clap::Args)]
@@ -201,13 +200,12 @@ fn write(path: &Path, bytes: &[u8], console: &mut Console<'_>) -> anyhow::Result
 }
 
 fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Story> {
-    let sessions = load(arguments, console)?;
-    let references: Vec<&LoadedSession> = sessions.iter().collect();
-    let (run, diagnosis) = diagnosed(&references, &detect::Options::default());
-    let mut story = Story::of_run(&run, &references);
-    if !arguments.no_findings {
-        story.add_diagnosis(&diagnosis);
-    }
+    let run = load(arguments, console)?;
+    let mut story = if arguments.no_findings {
+        Story::of_run(&run.timeline, &run.sessions.iter().collect::<Vec<_>>())
+    } else {
+        Story::of_diagnosed(&run)
+    };
     story.title.clone_from(&arguments.title);
     let had_samples = story.samples() > 0;
     story.keep_ranks(|rank| arguments.rank.keeps(rank));
@@ -230,21 +228,19 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
     Ok(story)
 }
 
-fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Vec<LoadedSession>> {
+fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<DiagnosedRun> {
     let paths = arguments.paths.iter().map(PathBuf::as_path);
-    let progress = Progress::through(paths, console.err_is_terminal);
     let session_id = arguments.session_id.as_deref();
-    let loaded = load_run(&arguments.paths, session_id, &|bytes| {
-        progress.advance(bytes);
+    let opened = loading(paths, true, console, |options| {
+        on_this_machine(|here| OpenRun::joined(&arguments.paths, session_id, options, here))
     });
-    drop(progress);
-    let run = loaded.map_err(|(path, error)| load_failure(&error, &path, true))?;
+    let run = opened.map_err(|(path, error)| load_failure(&error, &path, true))?;
     warn_of_damage(&run.damage, console)?;
     match session_id {
         Some(id) if run.sessions.is_empty() => Err(hinted(
             anyhow::anyhow!("no session '{id}' in the given paths"),
             "omit '--session-id' to draw the latest session",
         )),
-        _ => Ok(run.sessions),
+        _ => Ok(run),
     }
 }

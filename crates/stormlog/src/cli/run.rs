@@ -5,9 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::detect::Headline;
-use stormlog_analysis::{LoadOptions, gather, sinks_of_run};
+use stormlog_analysis::{Choice, LoadOptions, OpenRun, sinks_of_run};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;
 
@@ -15,6 +14,7 @@ use super::export_flags::ExportFlags;
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
+use crate::machine::on_this_machine;
 use crate::online::{Online, ProgramEnd, Watched};
 use crate::recording::{IdentityArguments, positive_seconds};
 use crate::watched::{self, Ended, Plan};
@@ -171,13 +171,11 @@ fn verdict(root: &Path) -> Option<Headline> {
     if recorded_bytes(root) > MOST_ANALYZED {
         return None;
     }
-    let options = LoadOptions::skipping();
-    let gathered = gather(&[root.to_path_buf()], &options).ok()?;
-    let report = analyze(&gathered.loaded, &AnalyzeOptions::default());
-    let report = report.ok()?;
-    let last = report.runs.first()?;
+    let (paths, options) = ([root.to_path_buf()], LoadOptions::skipping());
+    let opened = on_this_machine(|at| OpenRun::open(&paths, Choice::default(), &options, at));
+    let last = opened.ok()?.diagnosed();
     // The verdict is printed without the end of the run, because the caller prints the end first.
-    Some(last.diagnosis.headline_without_end())
+    (!last.sessions.is_empty()).then(|| last.diagnosis.headline_without_end())
 }
 
 fn recorded_bytes(root: &Path) -> u64 {

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use stormlog_analysis::pack::shown;
-use stormlog_analysis::{Gathered, LoadOptions, OnError, gather};
+use stormlog_analysis::{Choice, Gathered, LoadOptions, OnError, OpenRun, gather};
 use stormlog_report::escape::path_for_terminal;
 
 use super::artifact::{load_failure, warn_of_damage};
 use crate::console::Console;
+use crate::machine::on_this_machine;
 use crate::progress::Progress;
 
 /// Calls `load` with the options for loading artifacts. While it runs, a progress bar is shown.
@@ -37,6 +38,19 @@ pub(crate) fn load(
     let files = paths.iter().map(PathBuf::as_path);
     loading(files, skip_damaged, console, |options| {
         gather(paths, options)
+    })
+    .map_err(|(path, error)| load_failure(&error, &path, skip_damaged))
+}
+
+/// Opens the runs at the paths that a user gave, like [`load`].
+pub(crate) fn open(
+    paths: &[PathBuf],
+    skip_damaged: bool,
+    console: &Console<'_>,
+) -> anyhow::Result<OpenRun> {
+    let files = paths.iter().map(PathBuf::as_path);
+    loading(files, skip_damaged, console, |options| {
+        on_this_machine(|here| OpenRun::open(paths, Choice::default(), options, here))
     })
     .map_err(|(path, error)| load_failure(&error, &path, skip_damaged))
 }

@@ -1,12 +1,13 @@
 //! Analyzes a run that is being recorded: loads the events recorded so far and runs the detectors.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::analyze::diagnosed;
-use stormlog_analysis::detect;
 use stormlog_analysis::timeline::Run;
-use stormlog_analysis::{Events, LiveLook, LiveRun, LoadedSession, TooLarge};
+use stormlog_analysis::{
+    Choice, DiagnosedRun, Events, LoadedSession, OpenRun, RefreshError, TooLarge,
+};
 use stormlog_capture::record::Recorder;
 use stormlog_export::alert::Subject;
 
@@ -24,13 +25,13 @@ pub(super) struct Looker {
 /// Where the analysis of a watched run reads the events from.
 enum Source {
     /// The sinks below a directory.
-    Sinks(Box<LiveRun>),
+    Sinks(Box<OpenRun>),
     /// The sink of a recorder, or the recorder's memory if it has no sink.
     Recorder {
         recorder: Arc<Recorder>,
         /// The sink of the recorder. The directory of the sink is known only after the sink was
         /// opened, because it may differ from the requested directory.
-        sink: Option<Box<LiveRun>>,
+        sink: Option<Box<OpenRun>>,
     },
 }
 
@@ -43,7 +44,7 @@ impl Looker {
         Self {
             source: match watched {
                 Watched::Sinks { root, rank } => {
-                    Source::Sinks(Box::new(LiveRun::new(root.clone(), *rank)))
+                    Source::Sinks(Box::new(sinks_below(root.clone(), *rank)))
                 }
                 Watched::Recorder { recorder, .. } => Source::Recorder {
                     recorder: recorder.clone(),
@@ -56,7 +57,7 @@ impl Looker {
 
     /// Returns the findings (`None` while nothing is recorded) and the processor time of the
     /// analysis.
-    pub(super) fn look(&mut self) -> (Result<Option<LiveLook>, TooLarge>, Duration) {
+    pub(super) fn look(&mut self) -> (Result<Option<DiagnosedRun>, TooLarge>, Duration) {
         let source = &mut self.source;
         let mut work = || {
             let (before, start) = (processor_time(), Instant::now());
@@ -77,24 +78,42 @@ impl Looker {
 }
 
 impl Source {
-    fn look(&mut self) -> Result<Option<LiveLook>, TooLarge> {
-        let options = detect::Options::default();
+    fn look(&mut self) -> Result<Option<DiagnosedRun>, TooLarge> {
         match self {
-            Self::Sinks(live) => on_this_machine(|here| live.look(&options, here)),
+            Self::Sinks(run) => look_at(run),
             Self::Recorder { recorder, sink } if recorder.options().sink.is_some() => {
                 let Some(directory) = recorder.sink_directory() else {
                     return Ok(None);
                 };
-                let live = || Box::new(LiveRun::new(directory, None));
-                let live = sink.get_or_insert_with(live);
-                on_this_machine(|here| live.look(&options, here))
+                look_at(sink.get_or_insert_with(|| Box::new(sinks_below(directory, None))))
             }
-            Self::Recorder { recorder, .. } => Ok(in_memory(recorder, &options)),
+            Self::Recorder { recorder, .. } => Ok(in_memory(recorder)),
         }
     }
 }
 
-fn in_memory(recorder: &Recorder, options: &detect::Options) -> Option<LiveLook> {
+fn sinks_below(root: PathBuf, rank: Option<i64>) -> OpenRun {
+    let choice = Choice {
+        rank,
+        only_sinks: true,
+        ..Choice::default()
+    };
+    OpenRun::new(vec![root], choice)
+}
+
+/// Reads the new events and diagnoses the newest run; `None` while no events were recorded.
+fn look_at(run: &mut OpenRun) -> Result<Option<DiagnosedRun>, TooLarge> {
+    match on_this_machine(|here| run.refresh(&|_| {}, here)) {
+        Err(RefreshError::TooLarge(error)) => return Err(error),
+        Err(RefreshError::Unread(..)) => return Ok(None),
+        Ok(()) => {}
+    }
+    let mut sessions = run.loaded().iter().flat_map(|one| &one.sessions);
+    let has_events = sessions.any(|session| !session.events.is_empty());
+    Ok(has_events.then(|| run.diagnosed()))
+}
+
+fn in_memory(recorder: &Recorder) -> Option<DiagnosedRun> {
     let events = recorder.records();
     let summary = recorder.session().filter(|_| !events.is_empty())?;
     let session = LoadedSession {
@@ -104,11 +123,7 @@ fn in_memory(recorder: &Recorder, options: &detect::Options) -> Option<LiveLook>
         damage: Vec::new(),
         thinned_until_ns: None,
     };
-    let (timeline, diagnosis) = diagnosed(&[&session], options);
-    Some(LiveLook {
-        timeline,
-        diagnosis,
-    })
+    Some(DiagnosedRun::of(vec![session], Vec::new()))
 }
 
 /// Describes a run (its id, program, host and job) for the alerts about it, with secrets redacted.

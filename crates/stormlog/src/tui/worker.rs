@@ -6,21 +6,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
+use stormlog_analysis::analyze::Report;
 use stormlog_analysis::issue::{
-    DecidedState, Decision, Issue, IssueFilter, States, read_states_of, sidecar_of, store_decision,
+    DecidedState, Decision, Issue, States, read_states_of, sidecar_of, store_decision,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
-use stormlog_analysis::{LoadOptions, Loaded, gather, read_rollups};
-use stormlog_format::{SessionStatus, SessionSummary, Text};
+use stormlog_analysis::{Choice, LoadOptions, OpenRun, Pace, read_rollups};
+use stormlog_format::{SessionStatus, Text};
 use stormlog_report::Story;
 
 use super::effect::{Effect, PlotFormat};
 use super::folder;
 use super::message::{Fresh, Message};
 use super::outline::Outline;
-use crate::live::Pace;
-use crate::machine::{now_ns, on_this_machine, settle_statuses};
+use crate::machine::{now_ns, on_this_machine};
 use crate::progress::total_bytes;
 
 /// The shortest time between two progress messages, about the time between two frames of the
@@ -40,12 +39,12 @@ struct Desk {
     replies: Sender<Message>,
     store: Option<Store>,
     paths: Vec<PathBuf>,
-    loaded: Vec<Loaded>,
+    run: OpenRun,
     report: Option<(Arc<Report>, Story)>,
     /// The id of a session of the shown run, by which the run is found again after a refresh.
     shown: Option<String>,
     /// When to analyze the run again; `None` if no session of the run is running.
-    pace: Option<Pace>,
+    next: Option<Instant>,
 }
 
 impl Desk {
@@ -54,20 +53,20 @@ impl Desk {
             replies,
             store: None,
             paths: Vec::new(),
-            loaded: Vec::new(),
+            run: OpenRun::default(),
             report: None,
             shown: None,
-            pace: None,
+            next: None,
         }
     }
 
     /// Waits for the next request; returns a refresh if no request arrives before the next analysis
     /// is due.
     fn next(&self, inbox: &Receiver<Effect>) -> Option<Effect> {
-        let Some(pace) = &self.pace else {
+        let Some(next) = self.next else {
             return inbox.recv().ok();
         };
-        match inbox.recv_timeout(pace.wait()) {
+        match inbox.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Ok(effect) => Some(effect),
             Err(RecvTimeoutError::Timeout) => Some(Effect::Refresh),
             Err(RecvTimeoutError::Disconnected) => None,
@@ -83,7 +82,7 @@ impl Desk {
                     paths if paths.is_empty() => Err(anyhow::anyhow!("no path matches '{text}'")),
                     paths => self.open(paths),
                 },
-                Effect::OpenSession(id) => self.analyze(Some(&id)),
+                Effect::OpenSession(id) => self.analyze(Some(id)),
                 Effect::ShowRun(index) => self.show_run(index),
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
@@ -117,7 +116,7 @@ impl Desk {
     /// all events.
     fn open(&mut self, paths: Vec<PathBuf>) -> anyhow::Result<()> {
         let begin = Instant::now();
-        self.pace = None;
+        self.next = None;
         self.shown = None;
         for path in &paths {
             if !path.exists() {
@@ -148,51 +147,58 @@ impl Desk {
             self.reply(Message::Outline(Outline::of(&rollups)))?;
         }
         self.paths = paths;
-        self.load(&store, true)?;
+        self.load(&store)?;
         self.reply(Message::Looking)?;
         self.analyze(None)?;
         let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
         self.reply(Message::Sessions(rows))?;
         self.store = Some(store);
-        self.reply(Message::Issues(self.issues()?))?;
-        if self.is_running() {
-            self.pace = Some(Pace::after(begin));
+        let issues = self.issues()?;
+        self.reply(Message::Issues(issues))?;
+        if self.run.is_running() {
+            self.refresh_after(begin);
             self.reply(Message::Live)?;
         }
         Ok(())
     }
 
-    /// Whether one of the loaded sessions is still running.
-    fn is_running(&self) -> bool {
-        let mut sessions = self.loaded.iter().flat_map(|loaded| &loaded.sessions);
-        sessions.any(|session| session.summary.status == SessionStatus::Running)
+    /// Schedules the next refresh after work that started at `begin` and has just ended.
+    fn refresh_after(&mut self, begin: Instant) {
+        self.next = Some(Instant::now() + Pace::WATCHED.after(begin.elapsed()));
     }
 
-    /// Loads and analyzes the growing artifacts again. If loading fails because a file is being
-    /// renamed or deleted, the next refresh tries again.
+    /// Reads what was appended to the growing artifacts, and analyzes the runs again. If reading
+    /// fails because a file is being renamed or deleted, the next refresh tries again.
     fn refresh(&mut self) -> anyhow::Result<()> {
         let begin = Instant::now();
-        let opened = Store::open(&self.paths);
-        if self.load(&opened, false).is_err() {
-            self.pace = Some(Pace::after(begin));
+        if on_this_machine(|here| self.run.refresh(&|_| {}, here)).is_err() {
+            self.refresh_after(begin);
             return Ok(());
         }
-        let (report, story) = self.analyzed(self.shown.clone().as_deref())?;
+        let opened = Store::open(&self.paths);
+        opened.supply(self.run.gathered().whole_files());
+        let (report, story) = self.analyzed(self.shown.clone())?;
         let rows = on_this_machine(|at| opened.sessions(&SessionFilter::default(), Some(at)));
         self.store = Some(opened);
-        let is_live = self.is_running();
-        self.pace = is_live.then(|| Pace::after(begin));
+        let is_live = self.run.is_running();
+        self.next = None;
+        if is_live {
+            self.refresh_after(begin);
+        }
+        let issues = self.issues()?;
         self.reply(Message::Refreshed(Box::new(Fresh {
             report,
             story,
             rows,
-            issues: self.issues()?,
+            issues,
             at_ns: now_ns(),
             is_live,
         })))
     }
 
-    fn load(&mut self, store: &Store, sends_progress: bool) -> anyhow::Result<()> {
+    /// Loads the artifacts. Of those that are still written, the positions are remembered, so that
+    /// a refresh reads only what was appended.
+    fn load(&mut self, store: &Store) -> anyhow::Result<()> {
         let total = total_bytes(self.paths.iter().map(PathBuf::as_path));
         let progress = Mutex::new((0_u64, Instant::now()));
         let advance = |read: u64| {
@@ -200,7 +206,7 @@ impl Desk {
                 return;
             };
             progress.0 += read;
-            if sends_progress && progress.1.elapsed() >= REPORT_EVERY {
+            if progress.1.elapsed() >= REPORT_EVERY {
                 progress.1 = Instant::now();
                 let _ = self.replies.send(Message::Progress(progress.0, total));
             }
@@ -209,32 +215,35 @@ impl Desk {
             progress: &advance,
             ..LoadOptions::skipping()
         };
-        let mut gathered = gather(&self.paths, &options).map_err(|(_, error)| error)?;
-        for loaded in &mut gathered.loaded {
-            settle_statuses(&mut loaded.sessions);
+        let manifests = store.catalog().sources.iter();
+        let mut sessions = manifests.filter_map(|source| Some(&source.manifest.as_ref()?.sessions));
+        let grows = sessions.any(|sessions| {
+            sessions
+                .iter()
+                .any(|one| one.status == SessionStatus::Running)
+        });
+        self.run = OpenRun::new(self.paths.clone(), Choice::default());
+        if !grows || on_this_machine(|here| self.run.refresh(&advance, here)).is_err() {
+            let opened = on_this_machine(|here| {
+                OpenRun::open(&self.paths, Choice::default(), &options, here)
+            });
+            self.run = opened.map_err(|(_, error)| error)?;
         }
-        store.supply(gathered.whole_files());
-        self.loaded = gathered.loaded;
+        store.supply(self.run.gathered().whole_files());
         Ok(())
     }
 
-    fn analyze(&mut self, session_id: Option<&str>) -> anyhow::Result<()> {
+    fn analyze(&mut self, session_id: Option<String>) -> anyhow::Result<()> {
         let (report, story) = self.analyzed(session_id)?;
         self.shown = session_of(&report, 0);
         self.reply(Message::Run(report, Box::new(story)))
     }
 
-    /// Analyzes all loaded sessions, moves the run of the given session to the front of the report,
+    /// Analyzes all loaded sessions, with the run of the given session at the front of the report,
     /// and draws the chart of the first run.
-    fn analyzed(&mut self, session_id: Option<&str>) -> anyhow::Result<(Arc<Report>, Story)> {
-        let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
-        let is_wanted =
-            |session: &SessionSummary| session_id.is_some_and(|id| session.session_id == id);
-        let wanted = |run: &RunReport| run.sessions.iter().any(is_wanted);
-        if let Some(index) = report.runs.iter().position(wanted) {
-            report.runs.swap(0, index);
-        }
-        let report = Arc::new(report);
+    fn analyzed(&mut self, session_id: Option<String>) -> anyhow::Result<(Arc<Report>, Story)> {
+        self.run.select(session_id);
+        let report = self.run.report()?;
         let story = self.story(&report, 0);
         self.report = Some((Arc::clone(&report), story.clone()));
         Ok((report, story))
@@ -242,7 +251,9 @@ impl Desk {
 
     fn story(&self, report: &Report, index: usize) -> Story {
         let run = report.runs.get(index);
-        run.map_or_else(Story::default, |run| Story::of_report(run, &self.loaded))
+        run.map_or_else(Story::default, |run| {
+            Story::of_report(run, self.run.loaded())
+        })
     }
 
     fn show_run(&mut self, index: usize) -> anyhow::Result<()> {
@@ -260,7 +271,7 @@ impl Desk {
     }
 
     fn compare(&self, path: &Path) -> anyhow::Result<()> {
-        let comparison = super::comparison::with(&self.loaded, self.first_path(), path)?;
+        let comparison = super::comparison::with(self.run.loaded(), self.first_path(), path)?;
         self.reply(Message::Compared(Box::new(comparison)))
     }
 
@@ -269,18 +280,17 @@ impl Desk {
         first.map_or(Path::new("."), PathBuf::as_path)
     }
 
-    fn issues(&self) -> anyhow::Result<Vec<Issue>> {
+    fn issues(&mut self) -> anyhow::Result<Vec<Issue>> {
         let Some(store) = &self.store else {
             return Ok(Vec::new());
         };
         let states: States = read_states_of(self.first_path())?.unwrap_or_default();
-        let filter = IssueFilter::default();
-        let mut issues = store.issues_with_findings(&filter, &std::collections::HashMap::new());
+        let mut issues = self.run.issues(store)?;
         states.apply(&mut issues, now_ns());
         Ok(issues)
     }
 
-    fn decide(&self, id: &Text, state: DecidedState) -> anyhow::Result<()> {
+    fn decide(&mut self, id: &Text, state: DecidedState) -> anyhow::Result<()> {
         let issues = self.issues()?;
         let Some(issue) = issues.iter().find(|issue| issue.fingerprint_id == *id) else {
             anyhow::bail!("the issue no longer exists");
@@ -294,7 +304,8 @@ impl Desk {
         };
         let file = sidecar_of(self.first_path());
         store_decision(&file, &issues, issue, &decision)?;
-        self.reply(Message::Issues(self.issues()?))?;
+        let issues = self.issues()?;
+        self.reply(Message::Issues(issues))?;
         self.reply(Message::Done(format!("saved in {}", file.display())))
     }
 

@@ -5,15 +5,14 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use stormlog_analysis::analyze::{AnalyzeOptions, RunReport, analyze};
+use stormlog_analysis::analyze::RunReport;
 use stormlog_analysis::detect::{Finding, Kind, Severity};
 use stormlog_analysis::query::Sighting;
-use stormlog_analysis::{LoadOptions, Loaded, gather};
+use stormlog_analysis::{Choice, Loaded, OpenRun, Pace};
 use stormlog_format::SessionStatus;
 use stormlog_report::analyze::cause_lines;
 
-use crate::live::Pace;
-use crate::machine::settle_statuses;
+use crate::machine::on_this_machine;
 
 /// Identifies a finding in successive analyses: its session, kind, rank and device stay the same,
 /// while its numbers change.
@@ -25,32 +24,33 @@ type Key = (String, Kind, Option<u32>, i64);
 pub(super) struct Findings {
     /// The severity with which each finding was reported, and whether its cause was known.
     known: HashMap<Key, (Severity, bool)>,
-    pace: Option<Pace>,
+    run: Option<OpenRun>,
+    next: Option<Instant>,
 }
 
 impl Findings {
     /// Returns the findings that are new since the last analysis, when another analysis is due.
     /// Findings about runs that have ended are left out, unless `ended_too` is set.
     pub(super) fn look(&mut self, paths: &[PathBuf], ended_too: bool) -> Vec<Sighting> {
-        if self.pace.as_ref().is_some_and(|pace| !pace.is_due()) {
+        let begin = Instant::now();
+        if self.next.is_some_and(|next| begin < next) {
             return Vec::new();
         }
-        let begin = Instant::now();
-        let found = self.look_now(paths, ended_too);
-        self.pace = Some(Pace::after(begin));
+        let run = self.run.take();
+        let mut run = run.unwrap_or_else(|| OpenRun::new(paths.to_vec(), Choice::default()));
+        let found = self.look_now(&mut run, ended_too);
+        self.run = Some(run);
+        self.next = Some(Instant::now() + Pace::WATCHED.after(begin.elapsed()));
         found
     }
 
-    fn look_now(&mut self, paths: &[PathBuf], ended_too: bool) -> Vec<Sighting> {
-        let options = LoadOptions::skipping();
+    fn look_now(&mut self, open: &mut OpenRun, ended_too: bool) -> Vec<Sighting> {
         // If nothing is recorded yet or a file is being renamed, the files are read again by the
         // next analysis.
-        let Ok(mut gathered) = gather(paths, &options) else {
+        if on_this_machine(|here| open.refresh(&|_| {}, here)).is_err() {
             return Vec::new();
-        };
-        settle_statuses(gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions));
-        let all = AnalyzeOptions::default();
-        let Ok(report) = analyze(&gathered.loaded, &all) else {
+        }
+        let Ok(report) = open.report() else {
             return Vec::new();
         };
         let mut found = Vec::new();
@@ -68,7 +68,7 @@ impl Findings {
                 let is_watched = goes_on || ended_too || self.known.contains_key(&key);
                 let is_news = is_watched && self.note(key, finding);
                 if is_news {
-                    found.push(sighting(finding, &gathered.loaded));
+                    found.push(sighting(finding, open.loaded()));
                 }
             }
         }
