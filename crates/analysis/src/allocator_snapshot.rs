@@ -21,7 +21,7 @@ use std::path::Path;
 
 pub use account::{Account, Totals};
 pub use blocks::{LiveBlock, SegmentUse};
-pub use history::{Action, Moment};
+pub use history::{Action, AllocatorMoment};
 pub use holders::Holder;
 pub use owners::{Owner, Owners};
 pub use read::Snapshot;

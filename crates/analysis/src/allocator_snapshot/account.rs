@@ -10,7 +10,7 @@ use super::blocks::{
     LiveBlock, SegmentUse, address_of, is_live, live_block, live_bytes, owner_of, place_of,
     requested, total_of,
 };
-use super::history::{Action, History, Moment};
+use super::history::{Action, AllocatorMoment, History};
 use super::holders::{Holder, Lines};
 use super::owners::Owners;
 use super::read::{Block, Segment, Snapshot};
@@ -38,7 +38,7 @@ pub struct Account {
     pub totals: Totals,
     /// The recorded allocations, frees and other actions of the allocator, in the order in which
     /// they happened.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<AllocatorMoment>,
     /// Whether the snapshot records the times of the allocator's actions. Without times, only the
     /// order of the actions is known.
     pub has_times: bool,
@@ -110,7 +110,7 @@ impl Account {
         let ooms = history.moments.iter();
         totals.ooms = ooms.filter(|one| one.action == Action::Oom).count();
         let peak = history.peak();
-        let levels = |get: fn(&Moment) -> i64| history.moments.iter().map(get).max();
+        let levels = |get: fn(&AllocatorMoment) -> i64| history.moments.iter().map(get).max();
         totals.peak_requested_bytes = levels(|moment| moment.allocated_bytes);
         totals.peak_reserved_bytes = levels(|moment| moment.reserved_bytes);
 
@@ -156,7 +156,7 @@ impl Account {
     }
 
     /// The line of the program that caused an action of the allocator, if known.
-    pub fn place_at(&self, moment: &Moment) -> Option<&str> {
+    pub fn place_at(&self, moment: &AllocatorMoment) -> Option<&str> {
         let line = self.place_of_entry.get(&moment.entry)?;
         self.places.get(*line).map(String::as_str)
     }

@@ -39,7 +39,7 @@ impl Action {
 
 /// One action of the allocator, and the memory held after it.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct AllocatorMoment {
     /// Time of the action in nanoseconds since 1970. In a snapshot without times, this field is
     /// the index of the action's entry multiplied by 1000, as if one entry were recorded per
     /// microsecond.
@@ -67,7 +67,7 @@ pub struct Moment {
 /// Memory use of one device over time, computed from the trace in a snapshot.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    pub(super) moments: Vec<Moment>,
+    pub(super) moments: Vec<AllocatorMoment>,
     pub(super) has_times: bool,
     /// Bytes that tensors held before the first entry of the trace.
     pub(super) held_before: i64,
@@ -78,7 +78,7 @@ impl History {
     /// its end.
     pub(super) fn of(trace: &[Entry<'_>], allocated: i64, reserved: i64) -> Self {
         let has_times = trace.iter().any(|entry| entry.time_us.is_some());
-        let mut moments: Vec<Moment> = Vec::new();
+        let mut moments: Vec<AllocatorMoment> = Vec::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
         let (mut held, mut total) = (Level::default(), Level::default());
         // Entries before the first entry with a time get the time of that entry, not 1970.
@@ -109,7 +109,7 @@ impl History {
                 Action::Shrink => total.add(-bytes),
                 Action::Oom => {}
             }
-            moments.push(Moment {
+            moments.push(AllocatorMoment {
                 time_ns: time_us.saturating_mul(1000),
                 action,
                 address,

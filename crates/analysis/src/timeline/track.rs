@@ -223,7 +223,7 @@ const READ_TOGETHER_NS: i64 = 5_000_000;
 const MOST_LATER_SAMPLES: usize = 16;
 
 /// The reading of the allocator's counters that corresponds to a reading of the device.
-enum Reading {
+enum NextReserved {
     /// Allocator and device were read together.
     Same,
     /// The allocator was read earlier than the device. The value is the number of reserved bytes at
@@ -380,9 +380,9 @@ impl Track {
                     .and_then(|(used, reserved)| {
                         let bytes = used.saturating_sub(reserved);
                         match self.next_reserved(i) {
-                            Reading::Same => Some(bytes),
-                            Reading::None => before,
-                            Reading::Later(next) => {
+                            NextReserved::Same => Some(bytes),
+                            NextReserved::None => before,
+                            NextReserved::Later(next) => {
                                 let other = used.saturating_sub(next);
                                 let bounds = (bytes.min(other), bytes.max(other));
                                 Some(before.map_or(bounds.0, |before: i64| {
@@ -403,16 +403,16 @@ impl Track {
 
     /// The reserved bytes at the first reading of the allocator after the device was read, if the
     /// two were not read together.
-    fn next_reserved(&self, sample: usize) -> Reading {
+    fn next_reserved(&self, sample: usize) -> NextReserved {
         let at = self.t_ns[sample];
         let read_at = |i: usize| self.allocator_read_ns.get(i).unwrap_or(self.t_ns[i]);
         if at.saturating_sub(read_at(sample)) <= READ_TOGETHER_NS {
-            return Reading::Same;
+            return NextReserved::Same;
         }
         let mut later = (sample + 1..self.t_ns.len()).take(MOST_LATER_SAMPLES);
         let next = later.find(|&i| read_at(i) >= at);
         let next = next.and_then(|i| self.reserved.get(i));
-        next.map_or(Reading::None, Reading::Later)
+        next.map_or(NextReserved::None, NextReserved::Later)
     }
 
     /// Bytes on the device that do not belong to this process but to other processes and the

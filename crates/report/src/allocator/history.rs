@@ -1,7 +1,7 @@
 //! Turns the history of allocator events in a snapshot into a [`Story`] that can be drawn: one
 //! point per event, with a description of the event.
 
-use stormlog_analysis::allocator_snapshot::{Account, Action, Moment};
+use stormlog_analysis::allocator_snapshot::{Account, Action, AllocatorMoment};
 use stormlog_analysis::detect::Severity;
 
 use super::AllocatorLimits;
@@ -58,7 +58,7 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
 
 /// The indices of the allocator events to draw: all of them, or, if there are more than `most`,
 /// those with the most and the least allocated memory of each interval.
-fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
+fn kept(moments: &[AllocatorMoment], most: usize) -> Vec<usize> {
     if moments.len() <= most {
         return (0..moments.len()).collect();
     }
