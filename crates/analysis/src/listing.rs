@@ -19,7 +19,7 @@ use crate::catalog::{
 use crate::liveness::{Surroundings, effective_status};
 use crate::rollups::read_totals;
 use crate::stamp::Stamp;
-use crate::timeline::{GroupedBy, Program, Recorded, group, program_of_start, run_id_of_start};
+use crate::timeline::{GroupedBy, Program, group, program_of_start, run_id_of_start};
 
 /// A directory or file that changed within this time before it was read is read again at the next
 /// refresh, because a second change may get the same modification time.
@@ -493,16 +493,12 @@ impl Found<'_> {
     fn grouped_by(&self) -> GroupedBy {
         let summary = &self.session.summary;
         let start = self.session.start.as_ref();
-        let last = summary.ended_at_ns.or(self.last_event_ns);
-        let recorded = (self.session.event_count > 0).then(|| Recorded {
-            first_ns: summary.started_at_ns,
-            last_ns: last.unwrap_or(summary.started_at_ns),
-            ranks: BTreeSet::from([summary.rank]),
-            device_id: start.map_or(0, |start| start.device_id),
-        });
+        let of_summary = GroupedBy::of_summary(self.sink, summary);
         GroupedBy {
             run_id: start.and_then(|start| start.run_id.clone()),
-            ..GroupedBy::of_summary(self.sink, summary, recorded)
+            device_id: start.map(|start| start.device_id),
+            last_ns: of_summary.last_ns.max(self.last_event_ns.unwrap_or(i64::MIN)),
+            ..of_summary
         }
     }
 }

@@ -40,5 +40,5 @@ pub use windows::{EvidenceWindow, Site, WindowEvidence};
 
 pub(crate) use end::is_over;
 pub use group::of_devices;
-pub(crate) use group::{GroupedBy, Recorded, group};
+pub(crate) use group::{GroupedBy, group};
 pub(crate) use track::{devices_or_all, float};

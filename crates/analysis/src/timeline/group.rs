@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use stormlog_format::{SessionSummary, Text, session_sources};
+use stormlog_format::{SessionSummary, Text};
 
 use super::read::run_id_of;
 use crate::columns::Events;
@@ -91,69 +91,52 @@ pub(crate) struct GroupedBy {
     pub(crate) artifact: usize,
     pub(crate) run_id: Option<Text>,
     pub(crate) job_id: Option<Text>,
-    /// Whether `stormlog run` recorded the session from inside the program. The session of host
-    /// memory is recorded from outside.
-    pub(crate) is_inside_program: bool,
     pub(crate) rank: i64,
     pub(crate) pid: i64,
-    pub(crate) started_at_ns: i64,
-    pub(crate) ended_at_ns: Option<i64>,
-    /// The times, ranks and device of the session's events; `None` for a session without events.
-    pub(crate) recorded: Option<Recorded>,
-}
-
-/// The times of a session's first and last event, the ranks of its events, and its device.
-#[derive(Clone, Debug)]
-pub(crate) struct Recorded {
+    /// The ranks of the session's events, which may be those of several processes.
+    pub(crate) ranks: BTreeSet<i64>,
+    /// The device of the session's first event, -1 for host memory; `None` if unknown.
+    pub(crate) device_id: Option<i64>,
     pub(crate) first_ns: i64,
     pub(crate) last_ns: i64,
-    pub(crate) ranks: BTreeSet<i64>,
-    pub(crate) device_id: i64,
 }
 
 impl GroupedBy {
     fn of(member: Member<'_>) -> Self {
-        let summary = &member.session.summary;
+        let session = member.session;
+        let of_summary = Self::of_summary(member.artifact, &session.summary);
+        let Some(first) = session.events.get(0) else {
+            return of_summary;
+        };
         Self {
-            run_id: run_id_of(member.session),
-            ..Self::of_summary(
-                member.artifact,
-                summary,
-                Recorded::of(&member.session.events),
-            )
+            run_id: run_id_of(session),
+            ranks: ranks_of(&session.events),
+            device_id: Some(first.origin().device_id),
+            first_ns: first.timestamp_ns(),
+            last_ns: session.last_event_ns().unwrap_or(of_summary.last_ns),
+            ..of_summary
         }
     }
 
-    /// Creates the fields from a session summary in a manifest. The run id is unknown, because only
-    /// the events contain it.
-    pub(crate) fn of_summary(
-        artifact: usize,
-        summary: &SessionSummary,
-        recorded: Option<Recorded>,
-    ) -> Self {
+    /// Creates the fields from a session summary in a manifest. The run id and the device are
+    /// unknown, because only the events contain them.
+    pub(crate) fn of_summary(artifact: usize, summary: &SessionSummary) -> Self {
         Self {
             artifact,
             run_id: None,
             job_id: summary.job_id.clone(),
-            is_inside_program: summary.source == session_sources::RUN,
             rank: summary.rank,
             pid: summary.pid,
-            started_at_ns: summary.started_at_ns,
-            ended_at_ns: summary.ended_at_ns,
-            recorded,
+            ranks: BTreeSet::from([summary.rank]),
+            device_id: None,
+            first_ns: summary.started_at_ns,
+            last_ns: summary.ended_at_ns.unwrap_or(summary.started_at_ns),
         }
     }
-}
 
-impl Recorded {
-    fn of(events: &Events) -> Option<Self> {
-        let first = events.get(0)?;
-        Some(Self {
-            first_ns: first.timestamp_ns(),
-            last_ns: events.get(events.len() - 1)?.timestamp_ns(),
-            ranks: ranks_of(events),
-            device_id: first.origin().device_id,
-        })
+    /// The rank, the process and the device that the session measures.
+    fn resource(&self) -> (i64, i64, Option<i64>) {
+        (self.rank, self.pid, self.device_id)
     }
 }
 
@@ -175,12 +158,9 @@ pub(crate) fn group(sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     }
     let mut runs: Vec<Vec<usize>> = Vec::new();
     for (key, job) in jobs {
-        if matches!(key, Key::Run(_)) {
-            runs.push(job);
-            continue;
-        }
-        for run in started_again(job, sessions) {
-            runs.extend(attempts(&run, sessions));
+        match key {
+            Key::Run(_) => runs.push(job),
+            Key::Job(_) | Key::Artifact(_) => runs.extend(attempts(job, sessions)),
         }
     }
     // Runs are sorted by the index of their first session.
@@ -222,46 +202,6 @@ enum Key {
     Artifact(usize),
 }
 
-/// Splits sessions without a run id, such as those of version 0.4.0, into one part for each start
-/// of `stormlog run`. A session begins a new part if all of these hold: it was recorded inside the
-/// program, all earlier sessions had ended, and its rank already has a session in the current part
-/// whose process the new session does not continue (after an exec).
-fn started_again(mut run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
-    let begins = |index: usize| sessions[index].is_inside_program;
-    if run.iter().filter(|&&index| begins(index)).count() < 2 {
-        return vec![run];
-    }
-    run.sort_by_key(|&index| sessions[index].started_at_ns);
-    let mut parts: Vec<Vec<usize>> = Vec::new();
-    let mut seen: BTreeSet<(i64, i64)> = BTreeSet::new();
-    let mut over_ns = i64::MIN;
-    for index in run {
-        let session = &sessions[index];
-        let process = (session.rank, session.pid);
-        // A program that replaces itself (exec) keeps its pid, and its next session begins soon.
-        // The next run in a container may have the same pid too, but begins later.
-        let is_exec = seen.contains(&process)
-            && session.started_at_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
-        let is_again = begins(index)
-            && session.started_at_ns > over_ns
-            && seen.iter().any(|one| one.0 == process.0)
-            && !is_exec;
-        if is_again || parts.is_empty() {
-            parts.push(Vec::new());
-            seen.clear();
-        }
-        seen.insert(process);
-        over_ns = over_ns.max(session.ended_at_ns.unwrap_or(session.started_at_ns));
-        if let Some(part) = parts.last_mut() {
-            part.push(index);
-        }
-    }
-    for part in &mut parts {
-        part.sort_unstable();
-    }
-    parts
-}
-
 /// The sessions to diagnose for each rank: those of devices or, for a rank without devices, those
 /// of host memory.
 pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> {
@@ -280,43 +220,32 @@ pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> 
     sessions.iter().filter(wanted).copied().collect()
 }
 
-/// Splits a job into attempts, the latest first. A new attempt begins when a rank starts again in
-/// another process after all sessions of the previous attempt have ended. The first session of a
-/// rank never begins a new attempt, so that ranks whose clocks differ stay in one attempt.
-fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
-    let recorded = |index: usize| Some((index, sessions[index].recorded.as_ref()?));
-    let mut spans: Vec<(usize, &Recorded)> =
-        job.iter().filter_map(|&index| recorded(index)).collect();
-    spans.sort_by_key(|(_, span)| span.first_ns);
+/// Splits the sessions of a job or artifact into attempts, the latest first. A new attempt begins
+/// when a rank starts again in another process after all sessions of the previous attempt have
+/// ended. The first session of a rank never begins a new attempt, so that ranks whose clocks differ
+/// stay in one attempt.
+fn attempts(mut job: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
+    job.sort_by_key(|&index| sessions[index].first_ns);
     let mut attempts: Vec<Vec<usize>> = Vec::new();
     let mut ranks: BTreeSet<i64> = BTreeSet::new();
-    let mut seen: BTreeSet<(i64, i64, i64)> = BTreeSet::new();
+    let mut seen: BTreeSet<(i64, i64, Option<i64>)> = BTreeSet::new();
     let mut over_ns = i64::MIN;
-    for (index, span) in spans {
-        let resource = (sessions[index].rank, sessions[index].pid, span.device_id);
-        let again = span.first_ns > over_ns
-            && !ranks.is_disjoint(&span.ranks)
-            && !goes_on(&seen, resource, span.first_ns.saturating_sub(over_ns));
-        if again || attempts.is_empty() {
+    for index in job {
+        let session = &sessions[index];
+        let is_again = session.first_ns > over_ns
+            && !ranks.is_disjoint(&session.ranks)
+            && !goes_on(&seen, session, over_ns);
+        if is_again || attempts.is_empty() {
             attempts.push(Vec::new());
             ranks.clear();
             seen.clear();
         }
-        seen.insert(resource);
-        over_ns = over_ns.max(span.last_ns);
-        ranks.extend(&span.ranks);
+        seen.insert(session.resource());
+        over_ns = over_ns.max(session.last_ns);
+        ranks.extend(&session.ranks);
         if let Some(attempt) = attempts.last_mut() {
             attempt.push(index);
         }
-    }
-    // A session without events has no time and is assigned to the latest attempt.
-    let empty = job
-        .iter()
-        .filter(|&&index| sessions[index].recorded.is_none());
-    let empty: Vec<usize> = empty.copied().collect();
-    match attempts.last_mut() {
-        Some(latest) => latest.extend(empty),
-        None => attempts.push(empty),
     }
     for attempt in &mut attempts {
         attempt.sort_unstable();
@@ -325,16 +254,20 @@ fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     attempts
 }
 
-/// Whether a session continues a process that was seen before. A session with the rank and pid of
-/// an earlier session continues that process if the new session measures another resource than the
-/// earlier sessions: version 0.4.0 recorded host memory up to the first use of a device, and then
-/// only the device. A session of the same resource continues the process only if it begins within a
-/// minute; a later one may belong to the next run in a container, where pids repeat.
-fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns: i64) -> bool {
-    let (rank, pid, _) = resource;
-    let mut of_process = seen.range((rank, pid, i64::MIN)..=(rank, pid, i64::MAX));
-    let is_soon = pause_ns < LONGEST_EXEC_NS;
-    of_process.next().is_some() && (is_soon || !seen.contains(&resource))
+/// Whether a session continues a process that was seen before: one of the same rank and pid. Such a
+/// session is the next one of a process that opened its sink again or replaced its program (exec),
+/// which takes less than a minute; a later session may belong to the next run in a container, where
+/// pids repeat. A session that measures another resource continues the process after any pause:
+/// version 0.4.0 recorded host memory up to the first use of a device, and then only the device.
+fn goes_on(
+    seen: &BTreeSet<(i64, i64, Option<i64>)>,
+    session: &GroupedBy,
+    over_ns: i64,
+) -> bool {
+    let (rank, pid, _) = session.resource();
+    let mut of_process = seen.range((rank, pid, None)..=(rank, pid, Some(i64::MAX)));
+    let is_soon = session.first_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
+    of_process.next().is_some() && (is_soon || !seen.contains(&session.resource()))
 }
 
 /// The ranks of the given events. A rank is inserted only when it differs from that of the previous
@@ -450,6 +383,43 @@ mod tests {
             session,
         });
         assert_eq!(runs(numbered), [vec![0, 1]]);
+    }
+
+    #[test]
+    fn a_process_with_the_pid_of_an_earlier_one_begins_another_run() {
+        const MINUTE_NS: i64 = 60_000_000_000;
+        let of_a_container = |start_ns: i64| {
+            let mut one = session("one", Some("j"), 0, (start_ns, start_ns + 10));
+            one.summary.pid = 1;
+            one
+        };
+        let ended = of_a_container(100);
+        let soon = of_a_container(100 + MINUTE_NS);
+        let later = of_a_container(200 + MINUTE_NS);
+        let count = |second: &LoadedSession| {
+            let members = [&ended, second].map(|session| Member {
+                artifact: 0,
+                session,
+            });
+            runs(members).len()
+        };
+        assert_eq!((count(&soon), count(&later)), (1, 2));
+    }
+
+    #[test]
+    fn a_session_without_events_is_a_run_by_its_times() {
+        let sessions = [
+            session("monday", Some("j"), 0, (100, 110)),
+            LoadedSession {
+                events: Events::default(),
+                ..session("tuesday", Some("j"), 0, (200, 210))
+            },
+            session("wednesday", Some("j"), 0, (300, 310)),
+        ];
+        assert_eq!(
+            names(&sessions),
+            [vec!["monday"], vec!["tuesday"], vec!["wednesday"]]
+        );
     }
 
     #[test]
