@@ -119,7 +119,9 @@ class RankCoverage:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What was recorded of one run: all sessions with the same job id."""
+    """What was recorded of one run. ``run_id`` is the recorded id, otherwise the job id, otherwise
+    the id of the first session.
+    """
 
     job_id: str | None
     world_size: int
@@ -128,6 +130,7 @@ class RunReport:
     verdicts: Mapping[str, str]
     ranks: tuple[RankCoverage, ...]
     missing_ranks: tuple[int, ...]
+    run_id: str | None
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,8 @@ def analyze(
     """Find the memory problems of the runs that are recorded at one or several paths.
 
     A path is a file, a folder with one file per rank, a sink or a bundle. Sessions with the same
-    job id count as one run.
+    run id are one run. Without a run id, sessions with the same job id are one run, and without a
+    job id, those of one sink.
     """
     paths = [path] if isinstance(path, (str, PathLike)) else list(path)
     document, text = _core.analyze_runs(
@@ -260,4 +264,5 @@ def _run(run: dict[str, Any]) -> RunReport:
         verdicts=run["verdicts"],
         ranks=tuple(RankCoverage(**rank) for rank in run["ranks"]),
         missing_ranks=tuple(run["missing_ranks"]),
+        run_id=run["run_id"],
     )

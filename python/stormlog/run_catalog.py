@@ -1,4 +1,4 @@
-"""Runs: sessions of one job, described by an envelope or grouped by their job id."""
+"""Runs: sessions that an envelope describes, or that have the same run id or job id."""
 
 from __future__ import annotations
 
@@ -134,7 +134,11 @@ class RunAttachmentFilter:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run; ``explicit`` says whether an envelope describes it."""
+    """A run; ``explicit`` says whether an envelope describes it.
+
+    ``run_id`` is the id in the envelope, otherwise the run id that the sessions recorded, otherwise
+    ``job:`` and the job id or ``session:`` and the session id.
+    """
 
     run_id: str
     explicit: bool

@@ -23,6 +23,7 @@
 mod artifact;
 mod directory;
 mod files_state;
+mod first_events;
 mod follow;
 mod names;
 mod shape;
@@ -37,6 +38,7 @@ pub use sink::{last_event_ns, manifest_path, read_manifest, segment_paths, sink_
 pub use walk::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts, sinks_of_run};
 
 pub(crate) use directory::{Directory, holds_other_records};
+pub(crate) use first_events::first_events;
 pub(crate) use names::{
     FileKind, directory_of, holding_folder, names_of_manifest, plain_name, plain_or_compressed,
     resolve, resolved_manifest,

@@ -2,31 +2,26 @@
 //! one refresh per second.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use stormlog_format::{
-    EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text, file_names,
+    Manifest, SessionStatus, SessionSummary, SinkNames, Text, file_names,
 };
 
-use crate::bytes::open_beside;
 use crate::catalog::{
-    Directory, Place, Scope, Shape, event_of_line, holding_folder, last_time_in, newest_segments,
-    plain_or_compressed, settled, tidy, walk_with,
+    Directory, Place, Scope, Shape, first_events, holding_folder, last_time_in, newest_segments,
+    settled, tidy, walk_with,
 };
 use crate::liveness::{Surroundings, effective_status};
 use crate::rollups::read_totals;
 use crate::stamp::Stamp;
-use crate::timeline::{GroupedBy, Program, group, program_of_start, run_id_of_start};
+use crate::timeline::{GroupedBy, Program, Start, group};
 
 /// A directory or file that changed within this time before it was read is read again at the next
 /// refresh, because a second change may get the same modification time.
 const UNSETTLED_NS: i64 = 2_000_000_000;
-
-/// At most this many bytes of a segment are read to find the event that begins its session.
-const LONGEST_START: u64 = 1 << 18;
 
 /// The highest memory use of a session or run, from the rollups of its sinks (a file with summaries
 /// of the events).
@@ -140,7 +135,7 @@ pub struct RunsSeen {
 /// Lists the runs below the given directories repeatedly.
 ///
 /// Directories, manifests and rollups are read only when they have changed; otherwise a refresh
-/// costs a few `stat` calls per directory. Of all events, only the event that begins a session is
+/// costs a few `stat` calls per directory. Of all events, only the first ones of a session are
 /// read, once, for the run's id and command line, and the last event of each session that was not
 /// closed, at each refresh. Memory is bounded by the size of the manifests.
 ///
@@ -186,13 +181,6 @@ struct SessionInSink {
     peaks: Option<RunPeaks>,
     /// The segments that may hold the session's last event, if the session was not closed.
     newest_segments: Vec<PathBuf>,
-}
-
-/// What a listing needs from the first event of a session.
-struct Start {
-    run_id: Option<Text>,
-    program: Option<Program>,
-    device_id: i64,
 }
 
 /// The intermediate result of a [`Listing::refresh_with`] that has not read all directories yet.
@@ -383,9 +371,8 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
             segments.filter(|segment| segment.session_id.as_ref() == Some(id))
         };
         let start = known_start(id).or_else(|| {
-            let first = own_segments().find_map(|segment| segment.filename.as_str())?;
-            let file = plain_or_compressed(&directory.path, first)?;
-            Some(Arc::new(read_start(&directory.path, &file, id)?))
+            let first = first_events(&directory.path, &manifest, id);
+            Start::of(first).map(Arc::new)
         });
         SessionInSink {
             summary: summary.clone(),
@@ -402,27 +389,6 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
     });
     Some(Sink {
         sessions: sessions.collect(),
-    })
-}
-
-/// Reads the start event of a session from the first line of its first segment; `None` if that
-/// segment was deleted.
-fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
-    let source = open_beside(sink, file).ok()?;
-    let mut head = Vec::new();
-    // A compressed segment may be cut off after the line; what was read before an error counts.
-    let _ = source.reader.take(LONGEST_START).read_to_end(&mut head);
-    let line = &head[..memchr::memchr(b'\n', &head)?];
-    let event = event_of_line(line).ok()??;
-    if event.session_id != *session_id {
-        return None;
-    }
-    let is_start = EventType::Start.is(event.event_type.as_bytes());
-    let metadata = Some(&event.metadata).filter(|_| is_start);
-    Some(Start {
-        run_id: metadata.and_then(run_id_of_start),
-        program: metadata.and_then(program_of_start),
-        device_id: event.device_id,
     })
 }
 
@@ -497,7 +463,9 @@ impl Found<'_> {
         GroupedBy {
             run_id: start.and_then(|start| start.run_id.clone()),
             device_id: start.map(|start| start.device_id),
-            last_ns: of_summary.last_ns.max(self.last_event_ns.unwrap_or(i64::MIN)),
+            last_ns: of_summary
+                .last_ns
+                .max(self.last_event_ns.unwrap_or(i64::MIN)),
             ..of_summary
         }
     }

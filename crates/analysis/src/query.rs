@@ -18,6 +18,7 @@ mod iso_time;
 mod marker_evidence;
 mod ooms;
 mod payload;
+mod recorded_runs;
 mod rollups;
 mod runs;
 mod scan;

@@ -12,6 +12,7 @@ use super::held::{KnownHolder, holders_of};
 use crate::analyze::{AnalyzeError, AnalyzeOptions, detector_options, diagnosed, in_order, select};
 use crate::detect::{self, Answer, Judged, Kind, Metric, TrackLevels};
 use crate::load::{Loaded, LoadedSession};
+use crate::timeline::run_id_of;
 
 impl TrackLevels {
     pub(super) fn place(&self) -> LoneRank {
@@ -125,24 +126,24 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     })
 }
 
-/// Selects the one run that is compared. An analysis treats each artifact without a job id as a
-/// separate run. In a comparison, artifacts without a job id count as the ranks of one run when no
-/// two of them share a rank.
+/// Selects the one run that is compared. An analysis treats each artifact without a run id and a job
+/// id as a separate run. In a comparison, such artifacts count as the ranks of one run when no two
+/// of them share a rank.
 fn one_run<'a>(
     mut runs: Vec<Vec<&'a LoadedSession>>,
     notes: &mut Vec<String>,
 ) -> Vec<&'a LoadedSession> {
     runs.retain(|run| run.iter().any(|session| !session.events.is_empty()));
-    let has_no_job_id = runs
+    let has_no_id = runs
         .iter()
         .flatten()
-        .all(|session| session.summary.job_id.is_none());
+        .all(|session| session.summary.job_id.is_none() && run_id_of(session).is_none());
     let mut seen = BTreeSet::new();
     let disjoint = runs.iter().all(|run| {
         let ranks: BTreeSet<i64> = run.iter().map(|session| session.summary.rank).collect();
         ranks.into_iter().all(|rank| seen.insert(rank))
     });
-    if has_no_job_id && disjoint {
+    if has_no_id && disjoint {
         return runs.into_iter().flatten().collect();
     }
     if runs.len() > 1 {

@@ -76,7 +76,9 @@ impl super::Store {
     }
 
     pub(crate) fn run_attachments_of(&self, contexts: &[RunContext]) -> Vec<RunAttachmentRow> {
-        let index = IdentityIndex::of(contexts);
+        let attachments = self.catalog().attachments.iter();
+        let named_jobs = attachments.filter_map(|one| one.job_id.as_ref()).collect();
+        let index = IdentityIndex::of(contexts, &named_jobs);
         for warning in index.warnings() {
             self.warn(warning);
         }

@@ -1,4 +1,5 @@
-//! Groups sessions into runs, by a run envelope (`stormlog_run.json`) or by a common job id.
+//! Lists runs: those that a run envelope (`stormlog_run.json`) describes, those whose sessions have
+//! a run id, and, as in stormlog 0.3.9, those whose sessions have a job id.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,13 @@ use super::catalog::CatalogWarning;
 use super::envelope::RunEnvelope;
 use super::filter::fits;
 use super::payload::path_text;
+use super::recorded_runs::recorded_runs;
 use super::sessions::SessionRow;
 use crate::in_order::InOrder;
+use crate::timeline::Start;
+
+/// The `source_kind` of a run whose sessions have a run id.
+const RECORDED_RUN: &str = "recorded_run";
 
 /// A run: the sessions that belong together, and what is known about them as a whole.
 #[derive(Clone, Debug, Serialize)]
@@ -138,28 +144,48 @@ impl super::Store {
 
     pub(crate) fn run_contexts(&self) -> Vec<RunContext> {
         let sessions = self.all_sessions(None);
-        run_contexts(&sessions, &self.catalog().run_envelopes)
+        run_contexts(&sessions, &self.starts(), &self.catalog().run_envelopes)
     }
 }
 
-/// The runs that run envelopes (`stormlog_run.json`) describe, then the runs formed by the
-/// remaining sessions: one per job id, and one for each session without a job id.
-pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -> Vec<RunContext> {
+/// The runs that run envelopes (`stormlog_run.json`) describe, then the runs that the remaining
+/// sessions form: one per run id, and, as in stormlog 0.3.9, of the sessions without a run id one
+/// per job id and one for each session without a job id.
+fn run_contexts(
+    sessions: &[SessionRow],
+    starts: &HashMap<Text, Start>,
+    envelopes: &[RunEnvelope],
+) -> Vec<RunContext> {
     let mut first: HashMap<&Text, &SessionRow> = HashMap::new();
     for row in sessions {
         first.entry(&row.summary.session_id).or_insert(row);
     }
-    let mut runs: Vec<RunContext> = Vec::new();
-    let mut taken: HashSet<&Text> = HashSet::new();
-    for envelope in envelopes {
-        let run = explicit_run(envelope, sessions, &first);
-        for member in &run.sessions {
-            if let Some(row) = first.get(&member.summary.session_id) {
-                taken.insert(&row.summary.session_id);
-            }
+    let listed = envelopes
+        .iter()
+        .map(|envelope| listed_sessions(envelope, sessions, &first));
+    let mut listed: Vec<Vec<&SessionRow>> = listed.collect();
+    let mut taken: HashSet<&Text> = session_ids(listed.iter().flatten());
+    let mut recorded = recorded_runs(sessions, starts);
+    for run in &mut recorded {
+        let ids = session_ids(&run.sessions);
+        let mut holders = (0..envelopes.len()).filter(|&index| {
+            let mut listed = listed[index].iter();
+            envelopes[index].run_id == run.id
+                || listed.any(|row| ids.contains(&row.summary.session_id))
+        });
+        let holder = holders.next().filter(|_| holders.next().is_none());
+        run.sessions
+            .retain(|row| !taken.contains(&row.summary.session_id));
+        taken.extend(session_ids(&run.sessions));
+        if let Some(holder) = holder {
+            listed[holder].append(&mut run.sessions);
         }
-        runs.push(run);
     }
+    recorded.retain(|run| !run.sessions.is_empty());
+    let explicit = envelopes.iter().zip(listed);
+    let mut runs: Vec<RunContext> = explicit
+        .map(|(envelope, members)| explicit_run(envelope, members))
+        .collect();
     let mut groups: InOrder<Text, Vec<&SessionRow>> = InOrder::default();
     for row in sessions {
         let session_id = &row.summary.session_id;
@@ -172,18 +198,41 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
         };
         groups.entry(id.into()).push(row);
     }
-    let mut taken: HashSet<Text> = runs.iter().map(|run| run.run_id.clone()).collect();
+    let mut ids: HashSet<Text> = runs.iter().map(|run| run.run_id.clone()).collect();
+    let mut free_id = |id: Text| {
+        let id = free_id(id, &ids);
+        ids.insert(id.clone());
+        id
+    };
+    for run in recorded {
+        let job = run.sessions.iter().find_map(|row| job_of(row).cloned());
+        let implicit = implicit_run(free_id(run.id), run.title, job, run.sessions);
+        runs.push(RunContext {
+            source_kind: RECORDED_RUN,
+            ..implicit
+        });
+    }
     for (id, members) in groups.into_entries() {
         let job = job_of(members[0]);
         let title = match job {
             Some(job) => format!("Distributed job {job}"),
             None => format!("Session {}", members[0].summary.session_id),
         };
-        let run_id = free_id(id, &taken);
-        taken.insert(run_id.clone());
-        runs.push(implicit_run(run_id, title.into(), job.cloned(), members));
+        runs.push(implicit_run(
+            free_id(id),
+            title.into(),
+            job.cloned(),
+            members,
+        ));
     }
     runs
+}
+
+fn session_ids<'r, 's: 'r>(
+    rows: impl IntoIterator<Item = &'r &'s SessionRow>,
+) -> HashSet<&'s Text> {
+    let rows = rows.into_iter();
+    rows.map(|row| &row.summary.session_id).collect()
 }
 
 /// The job of a session; an empty job id does not identify a job.
@@ -206,23 +255,26 @@ fn free_id(id: Text, taken: &HashSet<Text>) -> Text {
         .unwrap_or(id)
 }
 
-fn explicit_run(
+/// The sessions that an envelope lists; if it lists none that exist, the sessions of its job.
+fn listed_sessions<'s>(
     envelope: &RunEnvelope,
-    sessions: &[SessionRow],
-    first: &HashMap<&Text, &SessionRow>,
-) -> RunContext {
+    sessions: &'s [SessionRow],
+    first: &HashMap<&Text, &'s SessionRow>,
+) -> Vec<&'s SessionRow> {
     let mut seen: HashSet<&Text> = HashSet::new();
     let listed = envelope.sessions.iter();
-    let mut members: Vec<&SessionRow> = listed
+    let members: Vec<&SessionRow> = listed
         .filter(|entry| seen.insert(&entry.session_id))
         .filter_map(|entry| first.get(&entry.session_id).copied())
         .collect();
-    if members.is_empty() && envelope.job_id.is_some() {
-        members = sessions
-            .iter()
-            .filter(|row| row.summary.job_id == envelope.job_id)
-            .collect();
+    if !members.is_empty() || envelope.job_id.is_none() {
+        return members;
     }
+    let of_job = |row: &&SessionRow| row.summary.job_id == envelope.job_id;
+    sessions.iter().filter(of_job).collect()
+}
+
+fn explicit_run(envelope: &RunEnvelope, mut members: Vec<&SessionRow>) -> RunContext {
     in_order(&mut members);
     let (start, end) = span_of(&members);
     RunContext {
@@ -302,7 +354,10 @@ pub(crate) struct IdentityIndex {
 }
 
 impl IdentityIndex {
-    pub(crate) fn of(contexts: &[RunContext]) -> Self {
+    /// Creates the index of the given runs. A job that was restarted has several runs with run ids;
+    /// this is reported as a conflict only if the job is one of `named_jobs`, those by which
+    /// attachments name their run.
+    pub(crate) fn of(contexts: &[RunContext], named_jobs: &HashSet<&Text>) -> Self {
         let (mut sessions, mut jobs, mut references) =
             (Claims::default(), Claims::default(), Claims::default());
         for run in contexts {
@@ -321,16 +376,23 @@ impl IdentityIndex {
                 references.entry(reference).insert(&run.run_id);
             }
         }
-        let mut conflicts = Vec::new();
-        let sessions = settle(sessions, "session_id", Text::to_string, &mut conflicts);
-        let jobs = settle(jobs, "job_id", Text::to_string, &mut conflicts);
+        let recorded: BTreeSet<&Text> = contexts
+            .iter()
+            .filter(|run| run.source_kind == RECORDED_RUN)
+            .map(|run| &run.run_id)
+            .collect();
+        let matters = |job: &Text, runs: &BTreeSet<&Text>| {
+            named_jobs.contains(job) || !runs.is_subset(&recorded)
+        };
+        let (sessions, of_sessions) = settle(sessions, "session_id", Text::to_string, |_, _| true);
+        let (jobs, of_jobs) = settle(jobs, "job_id", Text::to_string, matters);
         let spelled = |(namespace, reference): &(Text, Text)| format!("{namespace}:{reference}");
-        let references = settle(references, "source_ref", spelled, &mut conflicts);
+        let (references, of_references) = settle(references, "source_ref", spelled, |_, _| true);
         Self {
             sessions,
             jobs,
             references,
-            conflicts,
+            conflicts: [of_sessions, of_jobs, of_references].concat(),
         }
     }
 
@@ -366,26 +428,27 @@ impl IdentityIndex {
 /// claim it).
 type Claims<'a, K> = InOrder<K, BTreeSet<&'a Text>>;
 
-/// Keeps the keys that only one run claims. Keys that several runs claim are reported in
-/// `conflicts`.
+/// The keys that only one run claims, and a message about each key that several runs claim, if that
+/// matters.
 fn settle<K: Clone + Eq + std::hash::Hash>(
     claims: Claims<'_, K>,
     kind: &str,
     spell: impl Fn(&K) -> String,
-    conflicts: &mut Vec<String>,
-) -> HashMap<K, Text> {
+    matters: impl Fn(&K, &BTreeSet<&Text>) -> bool,
+) -> (HashMap<K, Text>, Vec<String>) {
     let mut settled = HashMap::new();
+    let mut conflicts = Vec::new();
     for (key, runs) in claims.into_entries() {
         if let (1, Some(run)) = (runs.len(), runs.first()) {
             settled.insert(key, Text::clone(run));
-            continue;
+        } else if matters(&key, &runs) {
+            let runs: Vec<String> = runs.into_iter().map(Text::to_string).collect();
+            let value = spell(&key);
+            conflicts.push(format!(
+                "ambiguous run {kind} '{value}': {}",
+                runs.join(", ")
+            ));
         }
-        let runs: Vec<String> = runs.into_iter().map(Text::to_string).collect();
-        let value = spell(&key);
-        conflicts.push(format!(
-            "ambiguous run {kind} '{value}': {}",
-            runs.join(", ")
-        ));
     }
-    settled
+    (settled, conflicts)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use stormlog_format::{SessionSummary, Text};
 
-use super::read::run_id_of;
+use super::start::run_id_of;
 use crate::columns::Events;
 use crate::load::LoadedSession;
 
@@ -259,11 +259,7 @@ fn attempts(mut job: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
 /// which takes less than a minute; a later session may belong to the next run in a container, where
 /// pids repeat. A session that measures another resource continues the process after any pause:
 /// version 0.4.0 recorded host memory up to the first use of a device, and then only the device.
-fn goes_on(
-    seen: &BTreeSet<(i64, i64, Option<i64>)>,
-    session: &GroupedBy,
-    over_ns: i64,
-) -> bool {
+fn goes_on(seen: &BTreeSet<(i64, i64, Option<i64>)>, session: &GroupedBy, over_ns: i64) -> bool {
     let (rank, pid, _) = session.resource();
     let mut of_process = seen.range((rank, pid, None)..=(rank, pid, Some(i64::MAX)));
     let is_soon = session.first_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;

@@ -16,14 +16,13 @@ use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
+use super::start::{id_of_run, program_of_start, run_id_of, start_of};
 use super::track::{Column, DeviceMemory, OomMark, PhaseSpan, RecordedBy, Track};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 use crate::untrusted::bytes;
 
-/// The start event of a session is searched for among this many of its first events.
-const FIRST_EVENTS: usize = 16;
 /// Maximum number of processes per run whose memory is tracked separately.
 const MOST_PROCESSES: usize = 4096;
 /// Maximum number of inspections of host memory that are kept per process.
@@ -133,75 +132,10 @@ impl LoadedSession {
     }
 }
 
-/// The metadata of the event that begins a session, which describes the program and the device;
-/// `None` when no such event is among the first events.
-fn start_of(session: &LoadedSession) -> Option<Map> {
-    let mut first = session.events.iter().take(FIRST_EVENTS);
-    let start = first.find(|event| EventType::Start.is(event.event_type()))?;
-    Some(start.metadata())
-}
-
-/// The id of a run with the given sessions: the id that was recorded, or else the job id, or else
-/// the id of the first session. All ranks of a run have the same recorded id and job id.
-pub fn id_of_run<'s>(
-    recorded: Option<Text>,
-    sessions: impl IntoIterator<Item = &'s SessionSummary>,
-) -> Option<Text> {
-    let mut sessions: Vec<&SessionSummary> = sessions.into_iter().collect();
-    sessions.sort_by_key(|session| (session.started_at_ns, &session.session_id));
-    let job = || {
-        let mut jobs = sessions.iter().filter_map(|one| one.job_id.as_ref());
-        jobs.find(|job| !job.is_blank()).cloned()
-    };
-    let first = || Some(sessions.first()?.session_id.clone());
-    recorded.or_else(job).or_else(first)
-}
-
-/// The id of the run that a session belongs to, if recorded.
-#[must_use]
-pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
-    run_id_of_start(&start_of(session)?)
-}
-
-/// The run id in the metadata of the event that begins a session, if recorded.
-pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
-    let of_host = metadata.object("run");
-    let of_host = of_host.and_then(|run| run.get("id"));
-    let id = of_host
-        .or_else(|| metadata.get(metadata_keys::RUN_ID))?
-        .as_text()?;
-    (!id.is_blank()).then(|| id.clone())
-}
-
-/// The name of the program, if one of the given sessions records it.
-pub(crate) fn program_name<'s>(
-    sessions: impl IntoIterator<Item = &'s LoadedSession>,
-) -> Option<Text> {
-    let name = |metadata: Map| {
-        let run = metadata.object("run")?;
-        Some(run.text("program")?.clone())
-    };
-    sessions.into_iter().filter_map(start_of).find_map(name)
-}
-
 fn program(sessions: &[&LoadedSession]) -> Program {
     let starts = sessions.iter().filter_map(|session| start_of(session));
     let mut programs = starts.filter_map(|metadata| program_of_start(&metadata));
     programs.next().unwrap_or_default()
-}
-
-/// The program named in the metadata of the start event of a host memory session.
-pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
-    let run = metadata.object("run")?;
-    let text = |key: &str| Some(run.text(key)?.to_str_lossy().into_owned());
-    let command = run.list("command").iter().filter_map(Value::as_text);
-    Some(Program {
-        name: text("program"),
-        command: command
-            .map(|word| word.to_str_lossy().into_owned())
-            .collect(),
-        commit: text("git_commit"),
-    })
 }
 
 /// Rank, device and session, which identify a track.

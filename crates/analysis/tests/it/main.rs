@@ -12,6 +12,7 @@ mod hostile;
 mod issue_states;
 mod properties;
 mod query;
+mod query_runs;
 mod random_records;
 mod recording;
 mod sinks;

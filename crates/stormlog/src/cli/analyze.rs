@@ -25,7 +25,8 @@ use crate::machine::now_ns;
 
 /// Find memory problems of a run: what, since when, on which rank, and what to do
 ///
-/// Sessions with the same job id are one run: the files of all ranks are analyzed together.
+/// Sessions with the same run id are one run. Without a run id, sessions with the same job id are
+/// one run, and without a job id, those of one sink. All ranks of a run are analyzed together.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 when analyzed, with or without findings; 2 when a kind of --fail-on

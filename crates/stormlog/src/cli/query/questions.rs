@@ -12,7 +12,7 @@ use super::output::{Flat, Nested};
 use crate::cli::named_values::named;
 use crate::cli::sources::Sources;
 
-/// List runs: one per stormlog_run.json; other sessions are grouped by job id
+/// List runs: one per stormlog_run.json; others by run id or job id
 #[expect(
     clippy::doc_markdown,
     reason = "the help prints this comment as plain text, without Markdown"
