@@ -28,6 +28,8 @@ mod worker;
 #[cfg(test)]
 mod equal_numbers;
 #[cfg(test)]
+mod same_runs;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;

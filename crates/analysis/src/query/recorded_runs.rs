@@ -6,7 +6,7 @@ use stormlog_format::Text;
 use super::catalog::SourceKind;
 use super::sessions::SessionRow;
 use crate::catalog::first_events;
-use crate::timeline::{GroupedBy, Start, group};
+use crate::timeline::{Start, runs_of_summaries};
 
 /// A run whose sessions have the same run id.
 pub(super) struct RecordedRun<'s> {
@@ -22,19 +22,14 @@ pub(super) fn recorded_runs<'s>(
     starts: &HashMap<Text, Start>,
 ) -> Vec<RecordedRun<'s>> {
     let start_of = |row: &SessionRow| starts.get(&row.summary.session_id);
-    let grouped_by = |row: &'s SessionRow| {
-        let run_id = start_of(row)?.run_id.clone()?;
-        // Sessions with a run id are grouped by it alone, wherever they are stored.
-        let of_summary = GroupedBy::of_summary(0, &row.summary);
-        let grouped_by = GroupedBy {
-            run_id: Some(run_id.clone()),
-            ..of_summary
-        };
-        Some((row, run_id, grouped_by))
-    };
-    let recorded: Vec<_> = sessions.iter().filter_map(grouped_by).collect();
-    let grouped: Vec<GroupedBy> = recorded.iter().map(|(_, _, one)| one.clone()).collect();
-    let runs = group(&grouped).into_iter().map(|members| {
+    let recorded: Vec<(&SessionRow, &Text)> = sessions
+        .iter()
+        .filter_map(|row| Some((row, start_of(row)?.run_id.as_ref()?)))
+        .collect();
+    let grouped = recorded
+        .iter()
+        .map(|(row, id)| (0, &row.summary, Some(Text::clone(id))));
+    let runs = runs_of_summaries(grouped).into_iter().map(|members| {
         let id = recorded[members[0]].1.clone();
         let sessions: Vec<&SessionRow> = members.iter().map(|&index| recorded[index].0).collect();
         let mut programs = sessions.iter().filter_map(|row| {

@@ -40,6 +40,21 @@ pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>
     group(&sessions)
 }
 
+/// Groups sessions that are not loaded into runs, like [`runs`]. Each session is given as the index
+/// of its artifact, its summary in a manifest and its run id.
+pub fn runs_of_summaries<'a>(
+    sessions: impl IntoIterator<Item = (usize, &'a SessionSummary, Option<Text>)>,
+) -> Vec<Vec<usize>> {
+    let sessions = sessions.into_iter();
+    let sessions: Vec<GroupedBy> = sessions
+        .map(|(artifact, summary, run_id)| GroupedBy {
+            run_id,
+            ..GroupedBy::of_summary(artifact, summary)
+        })
+        .collect();
+    group(&sessions)
+}
+
 /// Groups sessions into runs, like [`runs`], the newest run first. The newest run is the one that
 /// started last, even if an older run ended later; runs without events come last.
 pub fn runs_newest_first<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {

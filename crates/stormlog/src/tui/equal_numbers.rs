@@ -51,7 +51,7 @@ fn output(arguments: &[&str]) -> Option<Vec<u8>> {
     (exit == Exit::Fine).then_some(out)
 }
 
-fn document(arguments: &[&str]) -> Option<Value> {
+pub(super) fn document(arguments: &[&str]) -> Option<Value> {
     let out = output(arguments)?;
     Some(serde_json::from_slice(&out).expect("JSON"))
 }
