@@ -5,7 +5,8 @@ use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
 use stormlog_analysis::query::Catalog;
-use stormlog_format::{Event, Text, Value};
+use stormlog_analysis::timeline::run_id_of_start;
+use stormlog_format::Text;
 
 use super::plan::{How, Unit};
 
@@ -72,7 +73,7 @@ fn keys(unit: &Unit, with_bundle: &HashSet<&Text>) -> Vec<String> {
         .iter()
         .filter_map(|piece| piece.first.as_deref())
     {
-        keys.extend(run_id(first).map(|id| format!("run {id}")));
+        keys.extend(run_id_of_start(&first.metadata).map(|id| format!("run {id}")));
         keys.extend(first.job_id.as_ref().map(|job| format!("job {job}")));
     }
     let sessions = unit.manifest.iter().flat_map(|manifest| &manifest.sessions);
@@ -93,13 +94,4 @@ fn keys(unit: &Unit, with_bundle: &HashSet<&Text>) -> Vec<String> {
         keys.extend(folder.map(|folder| format!("folder {}", folder.display())));
     }
     keys
-}
-
-/// The id of the run, from the metadata of the event that begins a session.
-fn run_id(start: &Event) -> Option<String> {
-    let metadata = &start.metadata;
-    let of_host = metadata.get("run").and_then(Value::as_map);
-    let of_host = of_host.and_then(|run| run.get("id"));
-    let id = of_host.or_else(|| metadata.get("run_id"))?.as_text()?;
-    (!id.is_blank()).then(|| id.to_string())
 }

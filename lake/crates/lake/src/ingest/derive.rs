@@ -12,12 +12,12 @@ use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{Catalog, OomBundle, OomFilter, SessionFilter, Source, Store};
 use stormlog_analysis::regular_file::read_inside;
-use stormlog_analysis::timeline::{id_of_run, run_id_of};
+use stormlog_analysis::timeline::{id_of_run, run_id_of, run_id_of_start, runs_of_summaries};
 use stormlog_analysis::{
     Damage, Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups,
 };
 use stormlog_format::json::{Layout, Writer, map_of};
-use stormlog_format::{EventType, Map as Object, Text};
+use stormlog_format::{EventType, Map as Object, SessionSummary, Text};
 use stormlog_lake_tables::Table;
 use stormlog_report::analyze::Document;
 
@@ -105,8 +105,12 @@ impl Cluster<'_> {
             .flat_map(|gathered| &gathered.loaded)
             .flat_map(|loaded| &loaded.sessions)
             .collect();
-        let runs = Runs::of(report.as_ref(), &loaded);
         let store = self.store(gathered.as_ref());
+        let unanalyzed = match &report {
+            Some(_) => Vec::new(),
+            None => self.unanalyzed_runs(&store),
+        };
+        let runs = Runs::of(report.as_ref(), &loaded, &unanalyzed);
         let index = Index::of(&self.units, self.users);
         Self::sessions(derived, &index, &store, &runs, &loaded, bytes);
         for bundle in store.oom_bundles(&OomFilter::default()) {
@@ -116,27 +120,27 @@ impl Cluster<'_> {
             self.runs(derived, &index, report, &runs, &loaded);
             self.issues(derived, &index, &store, report);
         } else {
-            self.unanalyzed(derived, &index, &store, bytes);
+            self.unanalyzed(derived, &index, &unanalyzed, bytes);
         }
     }
 
     fn gathered(&self, parsed: &ParsedFiles) -> Option<Gathered> {
-        let paths: Vec<&Path> = self.units.iter().map(|unit| unit.path.as_path()).collect();
-        let known: HashSet<&Path> = paths.iter().copied().collect();
-        // Loading a recording also loads the recordings in its folder, so only the topmost paths
-        // are loaded.
-        let is_top = |path: &&&Path| !path.ancestors().skip(1).any(|above| known.contains(above));
-        let top: Vec<PathBuf> = paths
-            .iter()
-            .filter(is_top)
-            .map(|path| path.to_path_buf())
-            .collect();
         let options = LoadOptions {
             most_damage: MOST_DAMAGE,
             parsed: Some(parsed),
             ..LoadOptions::skipping()
         };
-        gather(&top, &options).ok()
+        gather(&self.topmost(), &options).ok()
+    }
+
+    /// The paths to load: without those inside another one, because loading a recording also loads
+    /// the recordings in its folder.
+    fn topmost(&self) -> Vec<PathBuf> {
+        let paths: Vec<&Path> = self.units.iter().map(|unit| unit.path.as_path()).collect();
+        let known: HashSet<&Path> = paths.iter().copied().collect();
+        let is_top = |path: &&&Path| !path.ancestors().skip(1).any(|above| known.contains(above));
+        let top = paths.iter().filter(is_top);
+        top.map(|path| path.to_path_buf()).collect()
     }
 
     fn store(&self, gathered: Option<&Gathered>) -> Store {
@@ -383,51 +387,88 @@ impl Cluster<'_> {
         }
     }
 
-    /// Adds a row for a run that is too large to be analyzed at once, or that cannot be loaded.
-    fn unanalyzed(&self, derived: &mut Derived, index: &Index<'_>, store: &Store, bytes: u64) {
+    /// The runs of a cluster that is too large to be analyzed at once, or that cannot be loaded, as
+    /// its manifests list them.
+    fn unanalyzed_runs<'s>(&self, store: &'s Store) -> Vec<UnanalyzedRun<'s>> {
+        let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
+        let starts = pieces.filter_map(|piece| piece.first.as_deref());
+        let mut run_ids: HashMap<&Text, Text> = HashMap::new();
+        for start in starts {
+            if let Some(id) = run_id_of_start(&start.metadata) {
+                run_ids.entry(&start.session_id).or_insert(id);
+            }
+        }
+        let top = self.topmost();
+        let mut sessions: Vec<(usize, &SessionSummary, Option<Text>)> = Vec::new();
+        for source in &store.catalog().sources {
+            let artifact = top.iter().position(|path| source.path.starts_with(path));
+            let artifact = artifact.unwrap_or(top.len());
+            for summary in source.manifest.iter().flat_map(|one| &one.sessions) {
+                let run_id = run_ids.get(&summary.session_id).cloned();
+                sessions.push((artifact, summary, run_id));
+            }
+        }
+        let runs = runs_of_summaries(sessions.iter().cloned()).into_iter();
+        let runs = runs.filter_map(|members| {
+            let recorded = members.iter().find_map(|&index| sessions[index].2.clone());
+            let sessions: Vec<&SessionSummary> =
+                members.iter().map(|&index| sessions[index].1).collect();
+            let id = id_of_run(recorded, sessions.iter().copied())?.to_string();
+            Some(UnanalyzedRun { id, sessions })
+        });
+        runs.collect()
+    }
+
+    fn unanalyzed(
+        &self,
+        derived: &mut Derived,
+        index: &Index<'_>,
+        runs: &[UnanalyzedRun<'_>],
+        bytes: u64,
+    ) {
         let verdict = if bytes > LARGEST_ANALYSIS {
             "too_large"
         } else {
             "unreadable"
         };
-        let manifests = store
-            .catalog()
-            .sources
-            .iter()
-            .filter_map(|source| source.manifest.as_ref());
-        let sessions: Vec<_> = manifests.flat_map(|manifest| &manifest.sessions).collect();
-        let Some(first) = sessions.iter().min_by_key(|session| session.started_at_ns) else {
-            return;
-        };
-        let ids: Vec<String> = sessions
-            .iter()
-            .map(|session| session.session_id.to_string())
-            .collect();
-        let hosts: BTreeSet<String> = sessions
-            .iter()
-            .map(|session| session.host.to_string())
-            .collect();
-        let ranks: BTreeSet<i64> = sessions.iter().map(|session| session.rank).collect();
-        derived.push(
-            Table::Runs,
-            json!({
-                "date": day(first.started_at_ns),
-                "source_id": index.source_of(&first.session_id.to_string(), ""),
-                "run_id": first.session_id.to_string(),
-                "job_id": first.job_id.as_ref().map(ToString::to_string),
-                "owner": self.units.first().and_then(|unit| index.owner(&unit.path)),
-                "world_size": sessions.iter().map(|session| session.world_size).max(),
-                "ranks": ranks.len(),
-                "sessions": sessions.len(),
-                "session_ids": json!(ids).to_string(),
-                "hosts": json!(hosts).to_string(),
-                "started_at_ns": first.started_at_ns,
-                "samples": 0,
-                "verdict": verdict,
-                "findings": 0,
-            }),
-        );
+        for run in runs {
+            let sessions = || run.sessions.iter();
+            let Some(first) = sessions().min_by_key(|session| session.started_at_ns) else {
+                continue;
+            };
+            let ids: Vec<String> = sessions()
+                .map(|session| session.session_id.to_string())
+                .collect();
+            let hosts: BTreeSet<String> =
+                sessions().map(|session| session.host.to_string()).collect();
+            let ranks: BTreeSet<i64> = sessions().map(|session| session.rank).collect();
+            derived.push(
+                Table::Runs,
+                json!({
+                    "date": day(first.started_at_ns),
+                    "source_id": index.source_of(&first.session_id.to_string(), ""),
+                    "run_id": run.id,
+                    "job_id": first.job_id.as_ref().map(ToString::to_string),
+                    "owner": self.units.first().and_then(|unit| index.owner(&unit.path)),
+                    "world_size": sessions().map(|session| session.world_size).max(),
+                    "ranks": ranks.len(),
+                    "sessions": run.sessions.len(),
+                    "session_ids": json!(ids).to_string(),
+                    "hosts": json!(hosts).to_string(),
+                    "started_at_ns": first.started_at_ns,
+                    "samples": 0,
+                    "verdict": verdict,
+                    "findings": 0,
+                }),
+            );
+        }
     }
+}
+
+/// A run that was not analyzed.
+struct UnanalyzedRun<'s> {
+    id: String,
+    sessions: Vec<&'s SessionSummary>,
 }
 
 /// The ids of the sessions that the manifest of a sink or a diagnose bundle lists.
@@ -501,29 +542,39 @@ impl<'a> Index<'a> {
     }
 }
 
-/// The ids of the runs that the analysis of a cluster found, and which session belongs to which
-/// run.
+/// The ids of the runs of a cluster, and which session belongs to which run.
 struct Runs {
-    /// The ids of the runs, in the order of the analysis report.
+    /// The ids of the runs, in the order of the analysis report, or else of the unanalyzed runs.
     ids: Vec<String>,
     /// For each session id, the index of the session's run in `ids`.
     of_session: HashMap<String, usize>,
 }
 
 impl Runs {
-    fn of(report: Option<&Report>, loaded: &[&LoadedSession]) -> Self {
+    fn of(
+        report: Option<&Report>,
+        loaded: &[&LoadedSession],
+        unanalyzed: &[UnanalyzedRun<'_>],
+    ) -> Self {
         let mut runs = Self {
             ids: Vec::new(),
             of_session: HashMap::new(),
         };
         for run in report.into_iter().flat_map(|report| &report.runs) {
-            for session in &run.sessions {
-                let id = session.session_id.to_string();
-                runs.of_session.insert(id, runs.ids.len());
-            }
-            runs.ids.push(run_id(run, loaded));
+            runs.add(run_id(run, loaded), &mut run.sessions.iter());
+        }
+        for run in unanalyzed {
+            runs.add(run.id.clone(), &mut run.sessions.iter().copied());
         }
         runs
+    }
+
+    fn add(&mut self, id: String, sessions: &mut dyn Iterator<Item = &SessionSummary>) {
+        for session in sessions {
+            let session = session.session_id.to_string();
+            self.of_session.insert(session, self.ids.len());
+        }
+        self.ids.push(id);
     }
 
     /// The id of a session's run; a session without a run has its own id as run id.
