@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use stormlog_format::{
-    Manifest, SessionStatus, SessionSummary, SinkNames, Text, file_names,
-};
+use stormlog_format::{Manifest, SessionStatus, SessionSummary, SinkNames, Text, file_names};
 
 use crate::catalog::{
     Directory, Place, Scope, Shape, first_events, holding_folder, last_time_in, newest_segments,
