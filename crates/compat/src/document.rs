@@ -1,4 +1,4 @@
-//! The report of `analyze` as JSON with the keys of stormlog 0.3.9.
+//! The report of `gpumemprof analyze` as JSON with the keys of stormlog 0.3.9.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,13 @@ use crate::cross_rank::{CrossRank, FirstCause, Suspect};
 use crate::lines;
 use crate::optimization::{self, Score};
 
-/// The report of `analyze`: the keys of stormlog 0.3.9 and those that only Stormlog has. Profiled
+/// The report of `gpumemprof analyze`: the keys of stormlog 0.3.9 and those that only Stormlog has. Profiled
 /// functions are not recorded, so the keys for them are empty.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReportDocument<'a> {
     /// The keys that stormlog 0.3.9 does not have.
     #[serde(flatten)]
     pub own: analyze::Document<'a>,
-    /// Files that the option `--visualization` wrote.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<String>")]
-    pub visualizations: Option<Vec<String>>,
     summary: FunctionTotals,
     critical_issues: [Map; 0],
     high_impact_insights: [Map; 0],
@@ -47,13 +43,12 @@ pub struct ReportDocument<'a> {
 }
 
 impl<'a> ReportDocument<'a> {
-    /// The JSON document for the results of `analyze`: `report` has the results of Stormlog,
+    /// The JSON document for the results of `gpumemprof analyze`: `report` has the results of Stormlog,
     /// `analyses` those of the rules of stormlog 0.3.9.
     pub fn of(report: &'a Report, analyses: &'a Analyses) -> Self {
         let ranks = analyses.ranks.as_ref();
         Self {
             own: analyze::Document::of(report),
-            visualizations: None,
             summary: FunctionTotals::default(),
             critical_issues: [],
             high_impact_insights: [],

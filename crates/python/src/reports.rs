@@ -4,10 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
-use stormlog_analysis::analyze::AnalyzeOptions;
+use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
 use stormlog_analysis::{LoadOptions, OnError, gather};
-use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_report::document::to_value;
 use stormlog_report::{Terminal, analyze as analyzed, compare as compared};
 
@@ -31,9 +30,9 @@ pub(crate) fn analyze_runs(
     let choice = choice(session_id, rank, oom_horizon_hours);
     let gathered = py.detach(|| gather(&paths, &loading(skip_damaged)));
     let gathered = gathered.map_err(|(_, error)| load_error(py, &error))?;
-    let outcome = py.detach(|| Analyses::with_report(&gathered.loaded, &choice));
-    let (report, analyses) = outcome.map_err(|error| invalid_value(py, error))?;
-    let document = to_value(&ReportDocument::of(&report, &analyses)).to_string();
+    let outcome = py.detach(|| analyze(&gathered.loaded, &choice));
+    let report = outcome.map_err(|error| invalid_value(py, error))?;
+    let document = to_value(&analyzed::Document::of(&report)).to_string();
     let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }

@@ -1,4 +1,4 @@
-//! Tests the JSON document of `analyze`.
+//! Tests the JSON document of `gpumemprof analyze`.
 
 use std::path::Path;
 

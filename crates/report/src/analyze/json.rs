@@ -16,14 +16,13 @@ use stormlog_format::{Map, Text, names};
 use super::words;
 use crate::ledger::{LedgerKeys, ledgers};
 
-/// The version of the keys that Stormlog adds to a report beside the keys of stormlog 0.3.9.
+/// The version of the keys of a report.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The keys of a report that stormlog 0.3.9 does not have; the compat crate adds the keys of
-/// stormlog 0.3.9.
+/// A report of `stormlog analyze`. `gpumemprof analyze` adds the keys of stormlog 0.3.9 to it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Document<'a> {
-    /// The version of the keys that stormlog 0.3.9 does not have.
+    /// The version of the keys of a report.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
     /// The verdict on all runs: its status, headline, severity and kinds of findings.
@@ -38,6 +37,10 @@ pub struct Document<'a> {
     coverage: Coverage<'a>,
     /// The analyzed runs, the newest first.
     runs: Vec<RunKeys<'a>>,
+    /// Files that the option `--visualization` wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    pub visualizations: Option<Vec<String>>,
 }
 
 impl<'a> Document<'a> {
@@ -50,6 +53,7 @@ impl<'a> Document<'a> {
             issues: &report.issues,
             coverage: Coverage::of(report),
             runs: report.runs.iter().map(RunKeys::of).collect(),
+            visualizations: None,
         }
     }
 }

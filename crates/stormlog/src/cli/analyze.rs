@@ -9,9 +9,8 @@ use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::detect::Kind;
 use stormlog_analysis::issue::read_states_of;
-use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_format::parse_duration;
-use stormlog_report::analyze::{to_markdown, to_text};
+use stormlog_report::analyze::{Document, to_markdown, to_text};
 use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::markdown::escaped;
@@ -149,15 +148,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         rank: arguments.rank,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    // Only JSON reports contain the analyses of stormlog 0.3.9.
-    let analyzed = match arguments.format {
-        ReportFormat::Json => Analyses::with_report(loaded, &options)
-            .map(|(report, analyses)| (report, Some(analyses))),
-        ReportFormat::Text | ReportFormat::Md => {
-            analyze(loaded, &options).map(|report| (report, None))
-        }
-    };
-    let (mut report, analyses) = analyzed.map_err(|error| {
+    let mut report = analyze(loaded, &options).map_err(|error| {
         hinted(
             error,
             "'stormlog show PATH' lists the sessions and ranks of an artifact",
@@ -167,19 +158,16 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         give_states(&mut report, first, console)?;
     }
     let pictures = pictures_of(arguments, loaded, &report, console)?;
-    let text = match (arguments.format, analyses) {
-        (ReportFormat::Json, Some(analyses)) => {
-            let mut document = ReportDocument::of(&report, &analyses);
+    let text = match arguments.format {
+        ReportFormat::Json => {
+            let mut document = Document::of(&report);
             document.visualizations = arguments.visualization.then_some(pictures);
             pretty(&document)
         }
-        (ReportFormat::Md, _) => {
+        ReportFormat::Md => {
             to_markdown(&report) + &pictures_line(&pictures, |name| escaped(name).into())
         }
-        // The case `(Json, None)` does not occur, because analyses are always made for JSON. The
-        // case is listed instead of a wildcard, so that the compiler reports a missing arm when a
-        // new format is added.
-        (ReportFormat::Text, _) | (ReportFormat::Json, None) => {
+        ReportFormat::Text => {
             to_text(&report, console.terminal(arguments.output.as_deref()))
                 + &pictures_line(&pictures, for_terminal)
         }

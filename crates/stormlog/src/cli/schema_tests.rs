@@ -11,8 +11,8 @@ use stormlog_analysis::Damage;
 use stormlog_analysis::compare::Baseline;
 use stormlog_analysis::issue::Issue;
 use stormlog_export::AlertDocument;
-use stormlog_report::compare;
 use stormlog_report::document::pretty;
+use stormlog_report::{analyze, compare};
 
 use super::{allocator_snapshot, diagnose, evidence, pack, serve, show, track, validate};
 use crate::diagnose::{BundleManifest, Summary, Timeline};
@@ -72,10 +72,7 @@ fn closed<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
 fn schemas_are_those_of_the_types() {
     let schemas = [
         closed::<AlertDocument<'_>>("alert", "An alert that is sent to a webhook"),
-        closed::<stormlog_compat::ReportDocument<'_>>(
-            "analyze",
-            "The report of stormlog analyze --format json",
-        ),
+        closed::<analyze::Document<'_>>("analyze", "The report of stormlog analyze --format json"),
         schema::<Baseline<'_>>(
             "baseline",
             "A baseline saved by stormlog compare --save-baseline",

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_analysis::analyze::{AnalyzeOptions, Report};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
-use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_format::json::{Layout, Writer, map_of, value_of};
 use stormlog_format::{
     Map, SessionStatus, SessionSummary, Text, Value, file_names, new_session_id,
 };
+use stormlog_report::analyze::Document;
 use stormlog_report::document::{pretty, to_value};
 
 use super::directory;
@@ -142,12 +142,12 @@ impl Bundle {
             oom_horizon_hours: self.plan.oom_horizon_hours,
             ..AnalyzeOptions::default()
         };
-        let ((report, analyses), problem) = match Analyses::with_report(&seen.recorded, &options) {
-            Ok(analyzed) => (analyzed, None),
+        let (report, problem) = match analyze(&seen.recorded, &options) {
+            Ok(report) => (report, None),
             Err(error) => (nothing_analyzed(), Some(error.to_string())),
         };
         let summary = Summary::of(seen, &subject, &report);
-        let document = to_value(&ReportDocument::of(&report, &analyses));
+        let document = to_value(&Document::of(&report));
         let session = subject.session.clone().map(|mut session| {
             session.status = status(&session, &seen.ending);
             session
@@ -322,7 +322,7 @@ impl Timeline {
     }
 }
 
-fn nothing_analyzed() -> (Report, Analyses) {
-    let nothing = Analyses::with_report(&[], &AnalyzeOptions::default());
+fn nothing_analyzed() -> Report {
+    let nothing = analyze(&[], &AnalyzeOptions::default());
     nothing.expect("an analysis without a selected session or rank cannot fail")
 }
