@@ -131,6 +131,9 @@ impl MetadataNumbers {
     /// Parses metadata, and adds the offset of each number to `offsets`.
     fn of_text(metadata: &[u8], offsets: &mut Offsets) -> Self {
         let mut found = Self::default();
+        if !may_have_numbers(metadata) {
+            return found;
+        }
         each_value(metadata, |key, value, start| match key {
             PROCESSES => (found.processes, offsets.processes) = processes(value, start),
             HOST_MEMORY => {
@@ -158,6 +161,25 @@ impl MetadataNumbers {
             offsets.numbers.push((start, number));
         }
     }
+}
+
+/// Whether one of the keys that are read may occur in metadata. The check takes a fraction of the
+/// time of parsing, and most metadata that differ in more than their integers have none of the keys.
+fn may_have_numbers(metadata: &[u8]) -> bool {
+    let is_key = |text: &[u8]| {
+        [PROCESSES, HOST_MEMORY, PARTIAL_FIELDS].contains(&text)
+            || SampleNumber::ALL
+                .iter()
+                .any(|number| number.key().as_bytes() == text)
+    };
+    let mut start = 0;
+    let mut quotes = memchr::memchr2_iter(b'"', b'\\', metadata);
+    quotes.any(|end| {
+        let text = &metadata[start..end];
+        start = end + 1;
+        // A key may contain escapes.
+        metadata[end] == b'\\' || is_key(text)
+    })
 }
 
 /// Calls `take` with each key of an object, the text of its value, and the offset of that text, up
