@@ -187,6 +187,7 @@ mod tests {
     const ANSWER: &str = "pid 7\ntime_ns 5\nseconds 4.2\ngrown 1000\nobjects 900\ncomplete 1\n\
                           cost_us 5000\nfinal 1\n\
                           holder list 12 3 4000 800 `kept`\\sin\\s`__main__`\n\
+                          retention kept 0 1\n\
                           added 31 <module> /home/ada/train\\sme.py\n\
                           holder dict 1 1 9 9 api_key=abcdef0123456789\n";
 
