@@ -57,7 +57,7 @@ pub use load::{
     open_text, stream_events, stream_lines,
 };
 pub use load_error::LoadError;
-pub use notices::{Noticed, notices};
+pub use notices::{Noticed, event_label, notices};
 pub use open_run::{Choice, DiagnosedRun, OpenRun, Pace, RefreshError};
 pub use overview::{Overview, Peak};
 pub use rank_name::{name_without_rank, rank_in_name};

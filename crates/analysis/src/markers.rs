@@ -3,10 +3,11 @@
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
+use stormlog_format::{EventType, Text, classify};
 
 use crate::columns::Events;
 use crate::loose::LooseEvent;
+use crate::notices::event_label;
 use crate::phases::{PhaseReplay, ScopeSpan, path_text};
 
 /// An event at one time, or a phase between two times.
@@ -116,7 +117,7 @@ fn point(index: usize, event: &LooseEvent) -> Option<Marker> {
         EventType::Critical | EventType::Error => ("alert", "critical"),
         _ => return None,
     };
-    let label = label(&event_type, event.context.as_ref(), &event.metadata);
+    let label = event_label(&event_type, event.context.as_ref(), &event.metadata);
     Some(Marker {
         session_id: event.session_id.clone()?,
         start_ns: event.timestamp_ns?,
@@ -130,34 +131,6 @@ fn point(index: usize, event: &LooseEvent) -> Option<Marker> {
         world_size: event.world_size,
         subject: Subject::Event { index, event_type },
     })
-}
-
-/// The label of an event: its context, or else what its type means.
-pub fn label(event_type: &Text, context: Option<&Text>, metadata: &Map) -> Text {
-    let context = context.map(Text::stripped);
-    if let Some(context) = context.filter(|context| !context.is_blank()) {
-        return context;
-    }
-    if classify::is_oom(event_type, metadata) {
-        let reason = metadata.text(metadata_keys::OOM_REASON);
-        return match reason.map(Text::stripped) {
-            Some(reason) if !reason.is_blank() => {
-                Text::from_bytes(&[b"OOM detected: ", reason.as_bytes()].concat())
-            }
-            _ => "OOM detected".into(),
-        };
-    }
-    let by_type = match EventType::of(event_type.as_bytes()) {
-        Some(EventType::Start) => "Tracking started",
-        Some(EventType::Stop) => "Tracking stopped",
-        Some(EventType::CollectorDegraded) => "Collector degraded",
-        Some(EventType::CollectorRecovered) => "Collector recovered",
-        Some(EventType::Warning) => "Warning",
-        Some(EventType::Critical) => "Critical alert",
-        Some(EventType::Error) => "Error",
-        _ => "Alert",
-    };
-    by_type.into()
 }
 
 fn phases<'a>(

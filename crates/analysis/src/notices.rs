@@ -3,7 +3,7 @@
 
 use memchr::memmem::Finder;
 use stormlog_format::classify::{self, Notice, Severity, is_alert_type, is_collector_transition};
-use stormlog_format::{Map, Text, metadata_keys};
+use stormlog_format::{EventType, Map, Text, metadata_keys};
 
 use crate::columns::{EventRef, Events, RowSet};
 use crate::load::LoadedSession;
@@ -61,4 +61,32 @@ impl<'a> Noticed<'a> {
             metadata,
         })
     }
+}
+
+/// The label of an event: its context, or else what its type means.
+pub fn event_label(event_type: &Text, context: Option<&Text>, metadata: &Map) -> Text {
+    let context = context.map(Text::stripped);
+    if let Some(context) = context.filter(|context| !context.is_blank()) {
+        return context;
+    }
+    if classify::is_oom(event_type, metadata) {
+        let reason = metadata.text(metadata_keys::OOM_REASON);
+        return match reason.map(Text::stripped) {
+            Some(reason) if !reason.is_blank() => {
+                Text::from_bytes(&[b"OOM detected: ", reason.as_bytes()].concat())
+            }
+            _ => "OOM detected".into(),
+        };
+    }
+    let by_type = match EventType::of(event_type.as_bytes()) {
+        Some(EventType::Start) => "Tracking started",
+        Some(EventType::Stop) => "Tracking stopped",
+        Some(EventType::CollectorDegraded) => "Collector degraded",
+        Some(EventType::CollectorRecovered) => "Collector recovered",
+        Some(EventType::Warning) => "Warning",
+        Some(EventType::Critical) => "Critical alert",
+        Some(EventType::Error) => "Error",
+        _ => "Alert",
+    };
+    by_type.into()
 }

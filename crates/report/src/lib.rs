@@ -79,7 +79,7 @@ pub use mark::{Mark, MarkKind, marks_of, marks_of_diagnosis};
 pub use measure::{Measure, UNKNOWN};
 pub use moment::parse_moment;
 pub use page::Alignment;
-pub use phase::{Phase, phases_of};
+pub use phase::Phase;
 pub use picture::{PictureKind, draw};
 pub use png::to_png;
 pub use reduce::{Columns, columns};

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use stormlog_analysis::detect::{Diagnosis, Finding, Judged, Kind, Severity};
-use stormlog_analysis::{LoadedSession, markers, notices};
+use stormlog_analysis::{LoadedSession, event_label, notices};
 use stormlog_format::classify::Notice;
 use stormlog_format::{Text, human_rate};
 
@@ -72,7 +72,7 @@ pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
         .map(|(session, noticed)| {
             let event = noticed.event;
             let context = event.context().map(Text::from_bytes);
-            let label = markers::label(&noticed.event_type, context.as_ref(), &noticed.metadata);
+            let label = event_label(&noticed.event_type, context.as_ref(), &noticed.metadata);
             Mark {
                 time_ns: event.timestamp_ns(),
                 end_ns: None,

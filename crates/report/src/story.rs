@@ -88,7 +88,7 @@ impl Story {
             hosts,
             requests: requests_of(run),
             marks: marks_of(sessions),
-            phases: phases_of(sessions),
+            phases: phases_of(run),
             facts,
             ..Self::default()
         };

@@ -281,7 +281,8 @@ impl Tracks {
     /// and a sequence number: if the phase were ignored, the extra memory of an evaluation would be
     /// reported as a problem.
     fn enter(&mut self, event: EventRef<'_>) {
-        let Some(PhaseBoundary { name, scope }) = PhaseBoundary::of(&event.metadata()) else {
+        let metadata = event.metadata();
+        let Some(PhaseBoundary { name, scope }) = PhaseBoundary::of(&metadata) else {
             return;
         };
         let track = self.index_of(event.origin());
@@ -290,6 +291,7 @@ impl Tracks {
         open.push(phases.len());
         phases.push(PhaseSpan {
             name,
+            outer: outer_phases(&metadata),
             start_ns: event.timestamp_ns(),
             end_ns: None,
         });
@@ -435,6 +437,18 @@ impl PhaseBoundary {
     }
 }
 
+/// The names of the phases around the one that an event enters, the outermost first.
+fn outer_phases(metadata: &Map) -> Vec<String> {
+    let scope = metadata.object(metadata_keys::PHASE_SCOPE);
+    let path = scope.map_or(&[][..], |scope| scope.list("path"));
+    let Some((_, outer)) = path.split_last() else {
+        return Vec::new();
+    };
+    let names = outer.iter().filter_map(Value::as_text);
+    let names = names.filter(|name| !name.is_blank());
+    names.map(|name| name.to_str_lossy().into_owned()).collect()
+}
+
 impl Track {
     /// Keeps the new evidence unless the evidence kept so far has more windows in which memory
     /// grew. A search for the cause of a growth opens several evidence windows, and each event of
@@ -569,6 +583,8 @@ mod tests {
             phases,
             [("evaluation", 1, Some(3)), ("checkpoint", 4, None)]
         );
+        let outer = tracks[0].phases.iter().map(|phase| phase.outer.as_slice());
+        assert_eq!(outer.collect::<Vec<_>>(), [&[][..], &["train".to_owned()]]);
     }
 
     fn scope(name: &str, id: &str) -> Vec<u8> {

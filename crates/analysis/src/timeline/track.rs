@@ -98,10 +98,12 @@ impl Peaks {
 
 /// A named part of the training loop, such as an evaluation. Its times are by the clock of the
 /// track's host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PhaseSpan {
     /// The phase's name as the user gave it.
     pub name: String,
+    /// The names of the phases that contain this one, the outermost first.
+    pub outer: Vec<String>,
     /// When the phase was entered, in nanoseconds since 1970.
     pub start_ns: i64,
     /// When the phase was left, in nanoseconds since 1970; `None` when the recording ends inside

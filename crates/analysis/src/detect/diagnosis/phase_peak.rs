@@ -295,6 +295,7 @@ mod tests {
                 name: "eval".into(),
                 start_ns: 50_000_000_000,
                 end_ns: Some(55_000_000_000),
+                ..PhaseSpan::default()
             }],
             ..Track::default()
         };
@@ -346,6 +347,7 @@ mod tests {
                 name: name(second),
                 start_ns: second * 1_000_000_000 + 500_000_000,
                 end_ns: Some(second * 1_000_000_000 + 1_000_000_000),
+                ..PhaseSpan::default()
             };
             (0..count).step_by(2).map(span).collect::<Vec<_>>()
         };

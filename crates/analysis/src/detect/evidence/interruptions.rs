@@ -83,6 +83,7 @@ mod tests {
             name: name.to_owned(),
             start_ns: k * every,
             end_ns: Some(k * every + lasts),
+            ..PhaseSpan::default()
         };
         (1..1000 / every).map(span).collect()
     }
@@ -112,6 +113,7 @@ mod tests {
             name: "evaluation".to_owned(),
             start_ns: 900,
             end_ns: None,
+            ..PhaseSpan::default()
         };
         assert!(found(&[open]).contain(999.0, 0.0));
     }

@@ -627,6 +627,7 @@ mod tests {
                 name: "evaluation".into(),
                 start_ns: START_NS + (visit * 40) * SECOND_NS,
                 end_ns: Some(START_NS + (visit * 40 + 9) * SECOND_NS),
+                ..PhaseSpan::default()
             })
             .collect();
         let track = levels(&run);
@@ -646,6 +647,7 @@ mod tests {
                 name: format!("step {step}"),
                 start_ns: START_NS + step * SECOND_NS,
                 end_ns: Some(START_NS + (step + 2) * SECOND_NS),
+                ..PhaseSpan::default()
             })
             .collect();
         let track = levels(&run);

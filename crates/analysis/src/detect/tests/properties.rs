@@ -41,6 +41,7 @@ fn any_track() -> impl Strategy<Value = Track> {
                     name: "evaluation".to_owned(),
                     start_ns,
                     end_ns,
+                    ..PhaseSpan::default()
                 };
                 let mark = |at_ns| OomMark {
                     at_ns,

@@ -179,6 +179,7 @@ impl Sketch {
             name: name.to_owned(),
             start_ns,
             end_ns,
+            ..PhaseSpan::default()
         });
         self
     }
