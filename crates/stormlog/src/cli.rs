@@ -22,7 +22,6 @@ mod pack;
 mod pictures;
 mod plot;
 mod query;
-mod rank_filter;
 mod run;
 mod run_files;
 #[cfg(test)]
@@ -42,10 +41,6 @@ use std::io::IsTerminal;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-
-pub(crate) use flight::{FlightRecorder, processes_with_bundles};
-pub(crate) use rank_filter::RankFilter;
-pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
 use crate::diagnose::Flavour;

@@ -1,4 +1,4 @@
-//! Writes large files atomically, piece by piece: a reader finds either the complete new file, or
+//! Writes files atomically, whole or piece by piece: a reader finds either the complete new file, or
 //! what was there before.
 
 use std::fs::{File, Permissions};
@@ -7,10 +7,16 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use stormlog_capture::files::{directory_of, mode_of, remove_leftovers, replaceable};
+use stormlog_capture::files::{self, directory_of, mode_of, remove_leftovers, replaceable};
 use stormlog_report::escape::path_for_terminal;
 
-/// Writes a file atomically like [`crate::write_whole`], but passes its content on while it is
+/// Writes a file atomically, so that it never contains only a part of its content.
+pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+    files::write_whole(file, content)
+        .with_context(|| format!("cannot write '{}'", path_for_terminal(file)))
+}
+
+/// Writes a file like [`write_whole`], but passes its content on while it is
 /// created: `write` writes it to the given file.
 pub(crate) fn write_in_pieces(
     file: &Path,
@@ -60,7 +66,6 @@ pub(crate) fn unfinished(output: &Path, prefix: &str) -> io::Result<tempfile::Na
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write_whole;
 
     #[test]
     fn a_file_in_pieces_is_complete_or_not_there() {

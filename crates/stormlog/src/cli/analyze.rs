@@ -21,6 +21,7 @@ use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::now_ns;
+use crate::whole_file::write_whole;
 
 /// Find memory problems of a run: what, since when, on which rank, and what to do
 ///
@@ -249,7 +250,7 @@ pub(crate) fn write(
 ) -> anyhow::Result<()> {
     match output {
         None => console.out.write_all(text.as_bytes())?,
-        Some(file) => run_files::write_whole(file, text.as_bytes())?,
+        Some(file) => write_whole(file, text.as_bytes())?,
     }
     Ok(())
 }

@@ -15,10 +15,11 @@ use super::analyze::positive_hours;
 use super::artifact::load_failure;
 use super::list_format::ListFormat;
 use super::named_values::{described, named};
-use super::run_files::{loading, warn_of_gathered, write_whole};
+use super::run_files::{loading, warn_of_gathered};
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
+use crate::whole_file::write_whole;
 
 /// Compare the memory of two runs, and fail a build when it increased
 ///

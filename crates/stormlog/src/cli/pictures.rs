@@ -6,7 +6,7 @@ use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::Report;
 use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png};
 
-use super::run_files::write_whole;
+use crate::whole_file::write_whole;
 
 /// The number of PNG pixels per pixel of the drawing, in each direction; with 2, the picture is
 /// sharp when printed.

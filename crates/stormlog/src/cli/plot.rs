@@ -11,12 +11,13 @@ use stormlog_report::{
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
 use super::named_values::{described, named};
-use super::rank_filter::RankFilter;
-use super::run_files::{loading, write_whole};
+use super::run_files::loading;
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::on_this_machine;
+use crate::rank_filter::RankFilter;
+use crate::whole_file::write_whole;
 
 /// Draw a recording as PNG, SVG or interactive HTML page
 #[derive(Debug, clap::Args)]

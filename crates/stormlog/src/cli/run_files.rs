@@ -1,8 +1,7 @@
-//! Finds the files of runs, loads them together, and writes reports atomically.
+//! Finds the files of runs and loads them together.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use stormlog_analysis::pack::shown;
 use stormlog_analysis::{Choice, Gathered, LoadOptions, OnError, OpenRun, gather};
 use stormlog_report::escape::path_for_terminal;
@@ -69,10 +68,4 @@ pub(crate) fn warn_of_gathered(
         writeln!(console.err, "warning: '{file}' has no telemetry; skipped")?;
     }
     Ok(())
-}
-
-/// Writes a file atomically, so that it never contains only a part of its content.
-pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
-    crate::write_whole(file, content)
-        .with_context(|| format!("cannot write '{}'", path_for_terminal(file)))
 }

@@ -21,7 +21,7 @@ use super::directory;
 use super::seen::{Ending, Seen, Subject};
 use super::summary::Summary;
 use crate::Exit;
-use crate::cli::write_whole;
+use crate::whole_file::write_whole;
 
 use super::Flavour;
 

@@ -8,9 +8,8 @@ use stormlog_format::Event;
 use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png};
 
 use super::effect::PlotFormat;
-use crate::cli::write_whole;
 use crate::export::{EventFormat, EventWriter};
-use crate::whole_file::write_in_pieces;
+use crate::whole_file::{write_in_pieces, write_whole};
 
 /// Writes events to `exports/tracker_events_<time>.<format>` in a folder, and returns the path of
 /// the new file.

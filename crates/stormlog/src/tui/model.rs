@@ -15,7 +15,7 @@ use super::palette::Palette;
 use super::plot::PlotView;
 use super::recent::Recent;
 use super::run::{OpenedRun, PhaseLine, RankLine};
-use crate::cli::RankFilter;
+use crate::rank_filter::RankFilter;
 
 /// A tab of the terminal interface; the first row of the screen lists all tabs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use stormlog_format::{
 
 use super::inspect::Inspections;
 use super::{Ended, Exception, Plan, free_name, last_words};
-use crate::cli::{FlightRecorder, processes_with_bundles};
+use crate::flight_recorder::{FlightRecorder, processes_with_bundles};
 use crate::recording::record_options;
 
 /// How many of the last events are saved in the OOM bundle that is written when host memory runs
@@ -98,11 +98,13 @@ impl HostRecording {
         // errors of host memory.
         let recorded = processes_with_bundles(root, self.started);
         for exception in exceptions.iter().filter(|one| !one.is_of_child()) {
-            let is_of_device = device_oom_reason(&exception.facts()).is_some();
+            let facts = exception.facts();
+            let is_of_device = device_oom_reason(&facts).is_some();
             if is_of_device && recorded.contains(&exception.pid) {
                 continue;
             }
-            let written = bundles.of_exception(&self.recorder, exception);
+            let request = exception.failed_request();
+            let written = bundles.of_exception(&self.recorder, &facts, exception.pid, request);
             if let Err(error) = written {
                 warn(&format!(
                     "cannot write the bundle of an out-of-memory error: {error}"

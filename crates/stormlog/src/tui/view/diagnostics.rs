@@ -12,7 +12,7 @@ use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, held_lines, time};
 
 use super::{Hit, below_header, first_line, framed, inside, line_at, nothing_yet, safe, table};
-use crate::cli::RankFilter;
+use crate::rank_filter::RankFilter;
 use crate::tui::model::{Comparison, Model, Pane};
 use crate::tui::run::{OpenedRun, RankLine};
 

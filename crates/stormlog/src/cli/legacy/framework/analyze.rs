@@ -17,8 +17,8 @@ use stormlog_report::{DrawnTrack, PictureKind, Story};
 use super::names;
 use crate::Exit;
 use crate::cli::pictures::write_picture;
-use crate::cli::write_whole;
 use crate::console::Console;
+use crate::whole_file::write_whole;
 
 /// The file name of the picture that `analyze --visualize` draws, if no other name is given.
 pub(crate) const PICTURE: &str = "memory_timeline.png";

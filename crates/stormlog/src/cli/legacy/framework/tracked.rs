@@ -14,10 +14,10 @@ use stormlog_format::{DistributedIdentity, EventType, Map, SessionStatus, Text, 
 
 use super::{Framework, megabytes, names};
 use crate::cli::subject::{Source, Subject};
-use crate::cli::write_whole;
 use crate::console::Console;
 use crate::recording::{record_options, until_end};
 use crate::signals::Signals;
+use crate::whole_file::write_whole;
 
 /// The largest number of events that one sample can produce; used to compute the size of the event
 /// history.

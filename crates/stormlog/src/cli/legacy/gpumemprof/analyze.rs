@@ -17,8 +17,8 @@ use stormlog_report::escape::{for_terminal, path_for_terminal};
 use crate::Exit;
 use crate::cli::analyze::{FailOn, give_states, positive_hours, saw_events};
 use crate::cli::pictures;
-use crate::cli::run_files::write_whole;
 use crate::console::Console;
+use crate::whole_file::write_whole;
 
 /// Analyze recorded telemetry
 #[derive(Debug, clap::Args)]

@@ -13,12 +13,13 @@ use stormlog_report::escape::for_terminal;
 
 use super::capture::{number, recorder, save, size};
 use crate::Exit;
-use crate::cli::flight::{FlightFlags, FlightRecorder, print_bundle};
+use crate::cli::flight::{FlightFlags, print_bundle};
 use crate::cli::integrations::Integrations;
 use crate::cli::named_values::named;
 use crate::cli::sink_flags::SinkFlags;
 use crate::cli::subject::Source;
 use crate::console::Console;
+use crate::flight_recorder::FlightRecorder;
 use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_end};
 use crate::services::Finished;
 use crate::signals::Signals;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::device::device;
 use super::needs_jax;
 use crate::Exit;
-use crate::cli::flight::{FlightFlags, FlightRecorder, print_bundle};
+use crate::cli::flight::{FlightFlags, print_bundle};
 use crate::cli::integrations::Integrations;
 use crate::cli::legacy::framework::Framework;
 use crate::cli::legacy::framework::tracked::Tracking;
 use crate::cli::sink_flags::SinkFlags;
 use crate::cli::subject::Subject;
 use crate::console::Console;
+use crate::flight_recorder::FlightRecorder;
 use crate::recording::{IdentityArguments, positive_seconds};
 use crate::services::Finished;
 
