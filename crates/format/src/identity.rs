@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::event::IDENTITY_FIELDS;
-use crate::record::{RecordError, at_least, name};
+use crate::fields::{at_least, name};
+use crate::record_error::RecordError;
 use crate::text::Text;
 use crate::value::{Map, Value};
 

@@ -9,9 +9,8 @@ mod of;
 mod read;
 mod write;
 
-pub(crate) use of::{BIG, OPAQUE};
 pub use of::{by_name, map_of, value_of};
 pub use read::{
     Build, JsonError, JsonErrorKind, MAX_DEPTH, RawNumber, RawString, Reader, parse, parse_object,
 };
-pub use write::{Layout, NonFinite, Writer, float_repr, push_integer, push_quoted, push_text};
+pub use write::{Layout, NonFinite, Writer, push_integer, push_quoted, push_text};

@@ -10,8 +10,11 @@ mod digits;
 mod duration;
 mod event;
 mod event_type;
+mod fields;
 pub mod file_names;
+mod float_repr;
 mod identity;
+mod integer;
 pub mod json;
 pub mod label;
 mod manifest;
@@ -23,6 +26,7 @@ mod placeholders;
 mod python_file;
 mod python_text;
 mod record;
+mod record_error;
 mod retention;
 pub mod rollup;
 mod sample;
@@ -44,13 +48,14 @@ pub use event_type::EventType;
 pub use identity::{DistributedIdentity, IdentityInput, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, Pruned, Rewriting, SINK_FORMAT, Segment, Thinned};
 pub use number::{
-    IntegerError, integer_of_text, parse_integer, plain_decimal, round_to_6, truncate, whole,
-    whole_count,
+    IntegerError, integer_of_text, parse_integer, plain_decimal, round_to_6, signed, truncate,
+    whole, whole_count,
 };
 pub use placeholders::Placeholders;
 pub use python_file::{is_library_file, is_torch_file};
 pub use python_text::python_str;
-pub use record::{RECORD_KEYS, RecordDefaults, RecordError, event_from_record, validate};
+pub use record::{RECORD_KEYS, RecordDefaults, event_from_record, validate};
+pub use record_error::RecordError;
 pub use retention::Retention;
 pub use sample::{
     Place, ProcessMemory, Sample, SampleNumber, SampleNumbers, SampleReader, other_processes,

@@ -53,6 +53,12 @@ pub fn whole(value: f64) -> i64 {
     value as i64
 }
 
+/// Converts a count, such as a number of bytes, to `i64`, the type of the numbers in records; larger
+/// numbers become `i64::MAX`.
+pub fn signed(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
 /// The number without its fraction like [`whole`], but for counts: a negative number becomes zero.
 pub fn whole_count(value: f64) -> usize {
     usize::try_from(whole(value).max(0)).unwrap_or(usize::MAX)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::json::float_repr;
+use crate::float_repr::float_repr;
 use crate::text::{Text, push_code_point};
 use crate::value::{Map, Value};
 

@@ -1,17 +1,15 @@
 //! Converts a record, as any program wrote it, to a valid [`Event`](crate::Event).
 
-mod error;
-mod fields;
 mod legacy;
 mod validate;
 
-pub use error::RecordError;
-pub(crate) use fields::{at_least, name};
 pub use validate::validate;
 
-use crate::event::{Event, IDENTITY_FIELDS, Version};
+use crate::event::{Counters, Event, IDENTITY_FIELDS, Version};
+use crate::fields::{integer, name, optional_text};
 use crate::identity::{DistributedIdentity, IdentityInput, resolve};
 use crate::python_text::python_str;
+use crate::record_error::RecordError;
 use crate::session::stable_legacy_session_id;
 use crate::text::Text;
 use crate::value::{Map, Value};
@@ -61,7 +59,7 @@ pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Even
         let upgraded = legacy::upgrade(record, defaults)?;
         return event_of_valid(&upgraded, Version::V3);
     };
-    let version = match fields::integer("schema_version", version)? {
+    let version = match integer("schema_version", version)? {
         2 | 3 => Version::V3,
         4 => Version::V4,
         other => return Err(RecordError::UnsupportedVersion(other.to_string())),
@@ -84,7 +82,46 @@ pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Even
 
 fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> {
     validate(record)?;
-    fields::event(record, version)
+    let field = |key: &'static str| {
+        record
+            .get(key)
+            .ok_or_else(|| RecordError::MissingFields(vec![key]))
+    };
+    let counter = |key: &'static str| match field(key)? {
+        Value::Null => Ok(None),
+        value => integer(key, value).map(Some),
+    };
+    let identity = identity_of(record)?;
+    Ok(Event {
+        version,
+        session_id: name("session_id", field("session_id")?)?,
+        timestamp_ns: integer("timestamp_ns", field("timestamp_ns")?)?,
+        event_type: name("event_type", field("event_type")?)?,
+        collector: name("collector", field("collector")?)?,
+        sampling_interval_ms: integer("sampling_interval_ms", field("sampling_interval_ms")?)?,
+        pid: integer("pid", field("pid")?)?,
+        host: name("host", field("host")?)?,
+        job_id: identity.job_id,
+        rank: identity.rank,
+        local_rank: identity.local_rank,
+        world_size: identity.world_size,
+        device_id: integer("device_id", field("device_id")?)?,
+        counters: Counters {
+            allocator_allocated_bytes: counter("allocator_allocated_bytes")?,
+            allocator_reserved_bytes: counter("allocator_reserved_bytes")?,
+            allocator_active_bytes: counter("allocator_active_bytes")?,
+            allocator_inactive_bytes: counter("allocator_inactive_bytes")?,
+            allocator_change_bytes: counter("allocator_change_bytes")?,
+            device_used_bytes: counter("device_used_bytes")?,
+            device_free_bytes: counter("device_free_bytes")?,
+            device_total_bytes: counter("device_total_bytes")?,
+        },
+        context: optional_text("context", field("context")?)?,
+        metadata: field("metadata")?
+            .as_map()
+            .cloned()
+            .ok_or(RecordError::MetadataNotAnObject)?,
+    })
 }
 
 /// The session id of a record: the id in the record, otherwise the id in its metadata, otherwise

@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::scan::integer;
+use crate::integer::integer;
 
 /// The length in bytes of the longest JSON text that is remembered for comparison.
 const LONGEST_TEXT: usize = 4096;

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::json::{BIG, OPAQUE};
 use crate::text::Text;
+
+/// [`Value`] serializes integers beyond 64 bits and opaque objects as newtype structs with these
+/// names, because serde has no types for them. [`value_of`](crate::json::value_of) recognizes the names.
+pub(crate) const BIG: &str = "stormlog::Value::Big";
+pub(crate) const OPAQUE: &str = "stormlog::Value::Opaque";
 
 /// A value in a record: JSON with the extensions of Python's `json` module.
 #[derive(Clone, Debug, PartialEq)]

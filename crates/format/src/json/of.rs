@@ -7,12 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::python_text::python_str;
 use crate::text::Text;
-use crate::value::{Map, Value};
-
-/// [`Value`] serializes integers beyond 64 bits and opaque objects as newtype structs with these
-/// names, because serde has no types for them. [`value_of`] recognizes the names.
-pub(crate) const BIG: &str = "stormlog::Value::Big";
-pub(crate) const OPAQUE: &str = "stormlog::Value::Opaque";
+use crate::value::{BIG, Map, OPAQUE, Value};
 
 /// Converts a document to a value; the keys are in the order of the fields. Texts, numbers and
 /// [`Value`]s inside the document stay as they are. If any part of the document has a type that

@@ -1,11 +1,12 @@
 //! Upgrades legacy records, which have no version, from every form that earlier programs wrote.
 
-use super::fields::{integer, name, optional_text};
-use super::{RecordDefaults, RecordError, session_id_of};
+use super::{RecordDefaults, session_id_of};
 use crate::event::{IDENTITY_FIELDS, Version};
 use crate::event_type::EventType;
+use crate::fields::{integer, name, optional_text};
 use crate::identity::{IdentityInput, resolve};
 use crate::number::{IntegerError, truncate};
+use crate::record_error::RecordError;
 use crate::text::{Text, strip};
 use crate::value::{Map, Value};
 

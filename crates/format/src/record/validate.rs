@@ -1,8 +1,9 @@
 //! Validates versioned records. The rules are checked in the order in which this file lists them.
 
-use super::fields::{at_least, integer, name, optional_name, optional_text};
-use super::{RecordError, identity_of};
+use super::identity_of;
 use crate::event::{Counters, FIELDS, IDENTITY_FIELDS};
+use crate::fields::{at_least, integer, name, optional_name, optional_text};
+use crate::record_error::RecordError;
 use crate::value::{Map, Value};
 
 /// The counters that may be null, which means unknown, in a record of version 4.

@@ -3,7 +3,8 @@
 use super::observe::Observation;
 use crate::event::Event;
 use crate::json::parse;
-use crate::record::{RecordDefaults, RecordError, event_from_record};
+use crate::record::{RecordDefaults, event_from_record};
+use crate::record_error::RecordError;
 use crate::scan::Scanner;
 use crate::text::{Text, strip};
 use crate::value::Value;
