@@ -18,7 +18,7 @@ use crate::asker::{Asker, quoted};
 use crate::columns::Texts;
 use crate::error::AskError;
 use crate::event_rows::{EventQuery, events_of};
-use crate::recorded::{Gathered, Recorded};
+use crate::recorded::{Gathered, Recorded, store_of_sessions};
 use crate::summary;
 
 impl Asker {
@@ -148,13 +148,6 @@ impl Asker {
         }
         Ok(())
     }
-}
-
-/// Makes a [`Store`], which answers queries, from the sessions and OOM bundles of the lake, without
-/// events.
-pub(crate) async fn store_of_sessions(asker: &Asker) -> Result<Store, AskError> {
-    let recorded = Recorded::read(asker).await?;
-    Ok(Store::of_parts(recorded.into_parts(Gathered::default())))
 }
 
 /// A SQL query for the sessions that were recorded at some time between `first` and `last`.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use stormlog_analysis::query::{
-    ExternalAttachment, OomBundle, SessionRow, Source, SourceKind, StoreParts,
+    ExternalAttachment, OomBundle, SessionRow, Source, SourceKind, Store, StoreParts,
 };
 use stormlog_analysis::{Events, EventsBuilder, Loaded, LoadedSession};
 use stormlog_format::json::parse;
@@ -189,6 +189,13 @@ impl Recorded {
         parts.sessions = self.sessions.into_iter().map(|one| one.row).collect();
         parts
     }
+}
+
+/// Makes a [`Store`], which answers queries, from the sessions and OOM bundles of the lake, without
+/// events.
+pub(crate) async fn store_of_sessions(asker: &Asker) -> Result<Store, AskError> {
+    let recorded = Recorded::read(asker).await?;
+    Ok(Store::of_parts(recorded.into_parts(Gathered::default())))
 }
 
 /// Adds one source with its sessions, events and rollups to the parts from which a store is made.

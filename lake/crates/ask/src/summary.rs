@@ -7,7 +7,7 @@ use stormlog_format::{EventType, Map, SEGMENT_PREFIX, Text};
 use crate::asker::{Asker, quoted};
 use crate::columns::{Ints, Texts};
 use crate::error::AskError;
-use crate::questions::store_of_sessions;
+use crate::recorded::store_of_sessions;
 
 /// Computes a metric for each session, each rank or each status, as `group_by` says. Sessions,
 /// ranks or statuses for which the metric has no value are left out.

@@ -3,6 +3,8 @@
 use deltalake::DeltaTableError;
 use deltalake::datafusion::error::DataFusionError;
 
+use crate::schema::Table;
+
 /// Why a lake cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -52,5 +54,13 @@ pub enum LakeError {
 impl From<DataFusionError> for LakeError {
     fn from(error: DataFusionError) -> Self {
         Self::Query(Box::new(error))
+    }
+}
+
+/// Converts an error of the Delta library to an error about a table.
+pub fn delta_error(table: Table, error: DeltaTableError) -> LakeError {
+    LakeError::Table {
+        table: table.name(),
+        source: Box::new(error),
     }
 }

@@ -20,10 +20,10 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use deltalake::DeltaTable;
+use deltalake::kernel::engine::arrow_conversion::TryIntoArrow;
+use deltalake::{DeltaTable, DeltaTableError};
 
-use crate::error::LakeError;
-use crate::lake::{columns_of, delta_error};
+use crate::error::{LakeError, delta_error};
 use crate::schema::Table;
 use crate::store;
 
@@ -195,4 +195,15 @@ impl TableProvider for TableFiles {
             .build();
         Ok(DataSourceExec::from_data_source(scan))
     }
+}
+
+/// The columns of a table according to its log. The log is untrusted: a type that Arrow does not
+/// have is an error here, while it would be a panic in `arrow_schema`.
+pub(crate) fn columns_of(table: Table, opened: &DeltaTable) -> Result<Schema, LakeError> {
+    let failed = |error| delta_error(table, error);
+    let found = opened.snapshot().map_err(failed)?.snapshot().schema();
+    found
+        .as_ref()
+        .try_into_arrow()
+        .map_err(|error| failed(DeltaTableError::from(error)))
 }

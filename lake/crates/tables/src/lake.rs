@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use deltalake::kernel::engine::arrow_conversion::{TryIntoArrow, TryIntoKernel};
+use deltalake::kernel::engine::arrow_conversion::TryIntoKernel;
 use deltalake::kernel::{StructField, StructType};
 use deltalake::protocol::SaveMode;
 use deltalake::{DeltaTable, DeltaTableBuilder, DeltaTableError, TableProperty};
 use futures::future::try_join_all;
 use url::Url;
 
-use crate::error::LakeError;
-use crate::files::{PARTITION, TableFiles};
+use crate::error::{LakeError, delta_error};
+use crate::files::{PARTITION, TableFiles, columns_of};
 use crate::schema::Table;
 use crate::store::OnlyLake;
 
@@ -203,14 +203,6 @@ pub fn register_table(
     Ok(())
 }
 
-/// Converts an error of the Delta library to an error about a table.
-pub fn delta_error(table: Table, error: DeltaTableError) -> LakeError {
-    LakeError::Table {
-        table: table.name(),
-        source: Box::new(error),
-    }
-}
-
 fn directory_url(path: &Path) -> Option<Url> {
     let path = std::path::absolute(path).ok()?;
     Url::from_directory_path(path).ok()
@@ -223,17 +215,6 @@ fn shown(url: &Url) -> String {
     }
     let host = url.host_str().unwrap_or_default();
     format!("{}://{host}{}", url.scheme(), url.path())
-}
-
-/// The columns of a table according to its log. The log is untrusted: a type that Arrow does not
-/// have is an error here, while it would be a panic in `arrow_schema`.
-pub(crate) fn columns_of(table: Table, opened: &DeltaTable) -> Result<Schema, LakeError> {
-    let failed = |error| delta_error(table, error);
-    let found = opened.snapshot().map_err(failed)?.snapshot().schema();
-    found
-        .as_ref()
-        .try_into_arrow()
-        .map_err(|error| failed(DeltaTableError::from(error)))
 }
 
 /// Checks that a table has every column that this version of Stormlog uses, with the right type.

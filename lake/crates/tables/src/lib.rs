@@ -12,9 +12,9 @@ mod properties;
 mod schema;
 mod store;
 
-pub use error::LakeError;
+pub use error::{LakeError, delta_error};
 pub use files::{PARTITION, single_files};
-pub use lake::{Lake, delta_error, register_table};
+pub use lake::{Lake, register_table};
 pub use ledger::{Ledger, read_ledger};
 pub use metadata::{Splitter, covered, join_metadata};
 pub use properties::writer_properties;
