@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot};
 use stormlog_analysis::{Events, LoadOptions, OnError, load_sessions, stream_events};
-use stormlog_capture::redact::{LineFilter, redacted, redacted_text, redacted_words};
 use stormlog_format::json::{Layout, NonFinite, Reader, Writer, parse};
 use stormlog_format::{Manifest, RecordDefaults, Text, Value, event_from_record, validate};
+use stormlog_redact::{LineFilter, redacted, redacted_text, redacted_words};
 
 /// A target's function.
 pub type Target = fn(&[u8]);

@@ -19,7 +19,7 @@ pub mod tree;
 
 pub use peak::Peak;
 
-use stormlog_format::{Counters, Map};
+use stormlog_format::{Counters, Map, signed};
 
 use self::cgroup::Room;
 
@@ -167,10 +167,4 @@ pub trait Collector: Send {
     fn readings(&mut self) -> Result<Vec<Reading>, CollectError> {
         self.read().map(|reading| vec![reading])
     }
-}
-
-/// Converts a count, such as a number of bytes, to `i64`, the type of the numbers in records; larger
-/// numbers become `i64::MAX`.
-pub fn signed(count: impl TryInto<i64>) -> i64 {
-    count.try_into().unwrap_or(i64::MAX)
 }

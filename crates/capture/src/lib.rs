@@ -3,8 +3,8 @@
 //! events to files. This crate must not panic, must not block the watched program or fill its disk,
 //! and never writes to the terminal.
 
+pub mod clock;
 pub mod collect;
-pub mod driver;
 pub mod files;
 mod kept_file;
 pub mod launcher;
@@ -13,6 +13,5 @@ mod mutex;
 pub mod oom;
 pub mod process;
 pub mod record;
-pub mod redact;
 pub mod store;
 mod thread;

@@ -3,13 +3,11 @@
 
 pub mod alerts;
 mod channel;
-pub mod clock;
 pub mod event;
 pub mod export;
 mod numbers;
 pub mod phases;
 mod ring;
-pub mod rising;
 mod sampler;
 mod state;
 mod statistics;
@@ -28,12 +26,12 @@ use stormlog_format::{
     metadata_keys, whole,
 };
 
+use crate::clock::{now_ns, seconds};
 use crate::collect::Collector;
 use crate::memory::is_short;
 use crate::mutex::lock;
 use crate::store::{BackgroundSink, SinkConfig, SinkStatus, new_session};
 use channel::Channel;
-use clock::{now_ns, seconds};
 use event::{Origin, TrackedEvent};
 use phases::{Boundary, PhaseError, PhaseOwner, PhaseStacks, PhaseThread};
 use sampler::{Beat, Sampler};

@@ -58,7 +58,6 @@
 //!   first in the child, so that the child closes files and locks.
 
 mod background;
-mod clock;
 mod config;
 mod diagnostics;
 mod error;
@@ -73,13 +72,12 @@ mod recover;
 mod reserve;
 mod rollups;
 mod segment;
+mod session;
 mod sink;
 mod thinning;
 mod writer;
 
 pub use background::{BackgroundSink, DEFAULT_QUEUE_CAPACITY, SinkStatus};
-pub(crate) use clock::new_session;
-pub use clock::{host_name, now_ns};
 pub use config::SinkConfig;
 pub use diagnostics::Diagnostics;
 pub use error::SinkError;
@@ -87,5 +85,7 @@ pub use fork::{every_fork_is_announced, forget_after_fork};
 pub use lock::{after_fork_in_parent, before_fork};
 pub use publish::publish;
 pub use rollups::write_rollups;
+pub use session::host_name;
+pub(crate) use session::new_session;
 pub use sink::Sink;
 pub use thinning::Thinning;

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::detect::{Finding, Severity};
-use stormlog_capture::redact::redacted;
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::names;
+use stormlog_redact::redacted;
 use stormlog_report::document::to_value;
 
 use crate::address::Address;

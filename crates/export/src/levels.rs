@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Event, Place, Sample, SampleNumber, Text, other_processes};
+use stormlog_redact::redacted_str;
 
 use crate::bounded::shortened;
 
@@ -115,8 +115,7 @@ impl Labels {
         reason = "callers pass both numbers and texts"
     )]
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
-        let value = Text::from(&*value.to_string());
-        let value = redacted_text(value).to_str_lossy().into_owned();
+        let value = redacted_str(&value.to_string()).into_owned();
         self.0.push((name, shortened(value)));
         self
     }

@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, Py
 use serde::Serialize;
 use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
-use crate::errors::invalid_value;
+use crate::errors::{invalid_value, raise};
 
 /// A key that is not a string is converted to a text: this prefix and the number of the key's
 /// handle. No real key starts with these two unpaired surrogates.
@@ -313,6 +313,15 @@ impl Reading {
 enum Container {
     Map,
     List,
+}
+
+/// Converts a Python mapping at every depth; objects that JSON cannot express become their text.
+pub(crate) fn whole_map(object: &Bound<'_, PyAny>) -> PyResult<Map> {
+    let map = Reading::Record.deep_map(object)?;
+    map.ok_or_else(|| {
+        let message = format!("expected a mapping, not {}", object.get_type());
+        raise(object.py(), "InvalidTypeError", message)
+    })
 }
 
 /// Converts `None`, booleans, numbers and strings; returns `None` for other objects.

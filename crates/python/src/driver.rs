@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stormlog_capture::collect::{nvml, tree};
-use stormlog_capture::driver::{self, Question, Site, State};
+use stormlog_driver::{self as driver, Question, Site, State};
 
 use crate::convert::{dicts_of, seconds};
 

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use pyo3::prelude::*;
+use stormlog_capture::collect::CollectError;
 use stormlog_compat::projection::ProjectionError;
 use stormlog_format::{RecordError, SessionError};
 
@@ -70,4 +71,17 @@ where
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
     }
+}
+
+/// The error of a collector whose Python functions cannot be called any more.
+pub(crate) fn interpreter_is_gone<T>() -> Result<T, CollectError> {
+    Err(CollectError::Gone(
+        "the interpreter is shutting down".into(),
+    ))
+}
+
+/// The text of a Python exception.
+pub(crate) fn message(py: Python<'_>, error: &PyErr) -> String {
+    let text = error.value(py).str();
+    text.map_or_else(|_| error.to_string(), |text| text.to_string())
 }

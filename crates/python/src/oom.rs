@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
-use stormlog_capture::collect::{health, host, nvml, signed};
+use stormlog_capture::collect::{health, host, nvml};
 use stormlog_capture::oom::{self, Dump, Retention};
 use stormlog_format::classify::{ExceptionFacts, device_oom_reason, legacy_oom_reason};
-use stormlog_format::{Map, SessionSummary, Text};
+use stormlog_format::{Map, SessionSummary, Text, signed};
 
+use crate::convert::whole_map;
 use crate::convert::{Objects, text_from_python};
 use crate::errors::invalid_session;
-use crate::recorder::{os_error, whole_map};
+use crate::recorder::os_error;
 
 /// If an exception means that the memory of a device ran out, the reason to record in the OOM
 /// bundle, such as `torch.cuda.OutOfMemoryError`; `None` for other exceptions.

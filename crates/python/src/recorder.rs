@@ -19,7 +19,7 @@ use stormlog_capture::store::host_name;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text};
 
 use crate::convert::{
-    Reading, dict_of, dicts_of, seconds, text_from_python, text_to_python, texts_to_python,
+    dict_of, dicts_of, seconds, text_from_python, text_to_python, texts_to_python, whole_map,
 };
 use crate::errors::{invalid_value, raise};
 use crate::sink::sink_config;
@@ -310,15 +310,6 @@ impl Recorder {
         let session = py.detach(|| self.core.session());
         session.map(|session| dict_of(py, &session)).transpose()
     }
-}
-
-/// Converts a Python mapping at every depth; objects that JSON cannot express become their text.
-pub(crate) fn whole_map(object: &Bound<'_, PyAny>) -> PyResult<Map> {
-    let map = Reading::Record.deep_map(object)?;
-    map.ok_or_else(|| {
-        let message = format!("expected a mapping, not {}", object.get_type());
-        raise(object.py(), "InvalidTypeError", message)
-    })
 }
 
 fn whole_map_or_empty(object: Option<&Bound<'_, PyAny>>) -> PyResult<Map> {

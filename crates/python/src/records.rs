@@ -6,10 +6,10 @@ use pyo3::types::PyDict;
 use stormlog_capture::launcher;
 use stormlog_format::{IdentityInput, Map, RecordDefaults, RecordError};
 
+use crate::convert::whole_map;
 use crate::convert::{Objects, dict_of};
 use crate::errors::invalid_record;
 use crate::events::event_object;
-use crate::recorder::whole_map;
 
 /// Raises an exception if the record breaks a rule of its `schema_version`.
 #[pyfunction]

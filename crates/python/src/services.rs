@@ -114,6 +114,6 @@ pub(crate) fn sendable_document(
 /// Replaces the parts of a text that look like secrets, before the text is sent to a tracker.
 #[pyfunction]
 pub(crate) fn sendable_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
-    let hidden = stormlog_capture::redact::redacted_text(text_from_python(text)?);
+    let hidden = stormlog_redact::redacted_text(text_from_python(text)?);
     text_to_python(text.py(), &hidden)
 }

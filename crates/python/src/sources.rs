@@ -2,11 +2,12 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
+use stormlog_capture::clock::now_ns;
 use stormlog_capture::collect::{CollectError, Collector, CounterSource, Peak, Reading};
-use stormlog_capture::record::clock::now_ns;
 use stormlog_format::Counters;
 
-use crate::recorder::whole_map;
+use crate::convert::whole_map;
+use crate::errors::{interpreter_is_gone, message};
 use crate::torch_source::{self, StepHook, TorchFunctions};
 
 /// Makes the collector that a Python object describes. If the object's method `torch_functions`
@@ -118,15 +119,4 @@ impl Collector for PythonCollector {
         });
         read.unwrap_or_else(interpreter_is_gone)
     }
-}
-
-pub(crate) fn interpreter_is_gone<T>() -> Result<T, CollectError> {
-    Err(CollectError::Gone(
-        "the interpreter is shutting down".into(),
-    ))
-}
-
-pub(crate) fn message(py: Python<'_>, error: &PyErr) -> String {
-    let text = error.value(py).str();
-    text.map_or_else(|_| error.to_string(), |text| text.to_string())
 }

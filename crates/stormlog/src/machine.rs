@@ -3,8 +3,8 @@
 
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::query::{self, Process, Surroundings};
+pub(crate) use stormlog_capture::clock::now_ns;
 use stormlog_capture::process::{Looked, look, own_identity};
-pub(crate) use stormlog_capture::record::clock::now_ns;
 use stormlog_format::ProcessIdentity;
 
 /// Calls a function with the facts about this machine: the time, the host name, and a way to look

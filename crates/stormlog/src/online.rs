@@ -11,14 +11,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::DiagnosedRun;
-use stormlog_capture::record::clock::now_ns;
-use stormlog_capture::redact::redacted_text;
+use stormlog_capture::clock::now_ns;
 use stormlog_export::confirmation::next_look;
 use stormlog_export::{
     Address, AlertFormat, Confirmation, Delivered, Delivery, Policy, alert, otlp,
 };
 use stormlog_export::{Alert, prometheus};
-use stormlog_format::{Text, counted, grouped};
+use stormlog_format::{counted, grouped};
+use stormlog_redact::redacted_str;
 
 use crate::write_whole;
 use look::Looker;
@@ -296,5 +296,5 @@ impl Work {
 
 /// Redacts secrets in a text of a recording before the text is sent to another machine.
 pub(super) fn sendable_text(text: &str) -> String {
-    redacted_text(Text::from(text)).to_str_lossy().into_owned()
+    redacted_str(text).into_owned()
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stormlog_format::Counters;
+use stormlog_format::{Counters, signed};
 
-use super::{CollectError, Collector, CounterSource, Reading, signed};
-use crate::record::clock::now_ns;
+use super::{CollectError, Collector, CounterSource, Reading};
+use crate::clock::now_ns;
 
 /// Reads the memory counters of one AMD GPU.
 #[derive(Debug)]

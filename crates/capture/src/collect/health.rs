@@ -4,7 +4,7 @@
 use stormlog_format::{EventType, Map, Text, Value, metadata_keys, whole};
 
 use super::{CollectError, Notice, Reading};
-use crate::record::clock::seconds;
+use crate::clock::seconds;
 
 const INITIAL_DELAY_S: f64 = 1.0;
 const DELAY_FACTOR: f64 = 2.0;

@@ -6,12 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stormlog_format::Map;
+use stormlog_format::{Map, signed};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots, kilobytes};
-use super::{CollectError, Collector, CounterSource, Reading, signed};
+use super::{CollectError, Collector, CounterSource, Reading};
+use crate::clock::now_ns;
 use crate::kept_file::KeptFile;
-use crate::record::clock::now_ns;
 
 /// The least time between two readings of the total memory, the free memory and the peak, which is
 /// the highest resident size of the process so far, as the kernel counts it. These three values

@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use stormlog_format::{Counters, Map, SampleNumber};
+use stormlog_format::{Counters, Map, SampleNumber, signed};
 
 use super::process_tree::descendants;
-use super::{CollectError, Collector, CounterSource, Reading, signed};
-use crate::record::clock::now_ns;
+use super::{CollectError, Collector, CounterSource, Reading};
+use crate::clock::now_ns;
 
 static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
 

@@ -8,12 +8,13 @@
 
 mod attention;
 mod device;
+mod rising;
 mod steps;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Counters, Map, SampleNumber};
+use stormlog_format::{Counters, Map, SampleNumber, signed};
 
 use self::attention::level_anywhere;
 pub use self::attention::{Attended, Attention};
@@ -21,9 +22,9 @@ use self::device::{Device, LastShares};
 pub use self::steps::{StepReading, Steps};
 use super::nvml::{self, Gpu};
 use super::peak::Peak;
-use super::{CollectError, Collector, CounterSource, Reading, signed};
-use crate::record::clock::now_ns;
-use crate::record::rising::Rising;
+use super::{CollectError, Collector, CounterSource, Reading};
+use crate::clock::now_ns;
+use rising::Rising;
 
 /// When PyTorch's counters are older than this, the sampling thread reads them itself, so that they
 /// are read at least five times a second.

@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{EventType, Map, SampleNumber, Value, metadata_keys};
+use stormlog_format::{EventType, Map, SampleNumber, Value, metadata_keys, signed};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots};
 use super::process_tree::descendants;
-use super::{CollectError, Collector, CounterSource, Notice, Reading, signed};
-use crate::record::clock::now_ns;
+use super::{CollectError, Collector, CounterSource, Notice, Reading};
+use crate::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
 use steps::StepFiles;

@@ -5,11 +5,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use stormlog_format::json::{Layout, Writer, parse};
-use stormlog_format::{Map, SessionSummary, Text, Value, file_names};
+use stormlog_format::{Map, SessionSummary, Text, Value, file_names, signed};
 
-use crate::collect::signed;
 use crate::files::{Durability, create_new, read_regular, replace_file};
-use crate::redact::{redacted, redacted_map, redacted_text};
+use stormlog_redact::{redacted, redacted_map, redacted_text};
 
 const SCHEMA_VERSION: i64 = 2;
 

@@ -7,10 +7,10 @@ use stormlog_format::{Counters, EventType, Map, Text, metadata_keys};
 
 use super::Detail;
 use super::alerts::{AlertState, Scope, Thresholds};
-use super::clock::now_ns;
 use super::event::TrackedEvent;
 use super::statistics::Tally;
 use super::wording::Wording;
+use crate::clock::now_ns;
 use crate::collect::health::{Health, Status};
 use crate::collect::{CollectError, Collector, CounterSource, Notice, Reading};
 

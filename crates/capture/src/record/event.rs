@@ -7,7 +7,7 @@ use stormlog_format::{
     Counters, DistributedIdentity, Event, Map, Text, Value, Version, metadata_keys,
 };
 
-use super::clock::seconds;
+use crate::clock::seconds;
 use crate::collect::CounterSource;
 use crate::collect::health::Health;
 

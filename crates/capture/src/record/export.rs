@@ -8,7 +8,7 @@ use stormlog_format::spreadsheet::{push_event_header, push_event_row};
 use stormlog_format::{Event, Map, Value};
 
 use crate::files::write_whole;
-use crate::redact::redacted_map;
+use stormlog_redact::redacted_map;
 
 /// The file format in which events are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

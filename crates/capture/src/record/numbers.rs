@@ -1,12 +1,12 @@
 //! Computes the statistics of a session, which the trackers of the Python package return.
 
-use stormlog_format::{Map, Text, Value, json};
+use stormlog_format::{Map, Text, Value, json, signed};
 
 use super::channel::Channel;
-use super::clock::now_ns;
 use super::{Recorder, State};
+use crate::clock::now_ns;
+use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
-use crate::collect::{CounterSource, signed};
 
 impl Recorder {
     /// The counts and sums of the session (allocations, alerts, samples), under the names that the

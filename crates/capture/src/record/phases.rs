@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use stormlog_format::{EventType, Map, Text, Value};
-
-use crate::collect::signed;
+use stormlog_format::{EventType, Map, Text, Value, signed};
 
 /// Why a phase of the program could not begin or end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use stormlog_format::{Map, Value};
 
-use super::clock::seconds;
+use crate::clock::seconds;
 
 /// Counts and sums of all samples of a session, or of a single sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

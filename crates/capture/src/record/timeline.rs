@@ -2,8 +2,8 @@
 
 use stormlog_format::whole_count;
 
-use super::clock::seconds;
 use super::event::TrackedEvent;
+use crate::clock::seconds;
 
 /// The start of every time bucket that has events, and the allocated and reserved bytes of the last
 /// event in it, oldest first. The three lists have the same length.

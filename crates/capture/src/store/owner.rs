@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::clock::host_name;
+use super::session::host_name;
 use crate::files::read_regular;
 use crate::process::{Looked, look};
 

@@ -7,14 +7,13 @@ use std::path::Path;
 use stormlog_format::rollup::ROLLUP_FILENAME;
 use stormlog_format::{
     MANIFEST_VERSION, Manifest, Pruned, Segment, SessionStatus, SessionSummary, SinkNames, Text,
-    Thinned,
+    Thinned, signed,
 };
 
 use super::manifest;
 use super::segment::{Lines, is_plain_name};
 use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
-use crate::collect::signed;
 use crate::files::{is_regular, is_temporary_of, open_regular};
 
 /// The state with which a new sink begins: what earlier sinks left in the directory, after the

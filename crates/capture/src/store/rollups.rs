@@ -17,9 +17,9 @@ use stormlog_format::{
     stable_legacy_session_id,
 };
 
-use super::clock::now_ns;
 use super::diagnostics::Diagnostics;
 use super::segment::is_plain_name;
+use crate::clock::now_ns;
 use crate::files::{Durability, is_regular, read_regular, replace_file};
 
 /// The largest segment of an earlier process, in bytes, that is read back for rollups.

@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use stormlog_format::rollup::Observation;
 use stormlog_format::{
     Event, Pruned, Rewriting, Segment, SessionStatus, SessionSummary, SinkNames, Text, Thinned,
+    signed,
 };
 
 use self::manifest_pace::ManifestState;
 pub(crate) use self::unsynced::Batch;
 use self::unsynced::Unsynced;
-use super::clock::{new_session, now_ns};
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
 use super::error::SinkError;
@@ -33,10 +33,11 @@ use super::recover::{recover, upsert};
 use super::reserve::reserve;
 use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
-use crate::collect::signed;
+use super::session::new_session;
+use crate::clock::now_ns;
 use crate::files::Durability;
 use crate::kept_file::KeptFile;
-use crate::redact::LineFilter;
+use stormlog_redact::LineFilter;
 
 /// The largest number of bytes that are buffered while the disk accepts no writes, enough for about
 /// twenty thousand events. When the buffer is full, further events are dropped and counted, because

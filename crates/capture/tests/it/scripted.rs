@@ -28,7 +28,7 @@ impl Collector for Scripted {
             script[0].clone()
         };
         if let Ok(reading) = &mut next {
-            reading.timestamp_ns = stormlog_capture::record::clock::now_ns();
+            reading.timestamp_ns = stormlog_capture::clock::now_ns();
         }
         next
     }
@@ -127,7 +127,7 @@ impl Collector for Hanging {
         self.readings = self.readings.saturating_sub(1);
         Ok(Reading {
             partial_fields: vec!["allocator_active_bytes".into()],
-            timestamp_ns: stormlog_capture::record::clock::now_ns(),
+            timestamp_ns: stormlog_capture::clock::now_ns(),
             ..reading(5, 9)
         })
     }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use stormlog_capture::clock::now_ns;
 use stormlog_capture::collect::CollectError;
 use stormlog_capture::collect::torch::{Allocator, AllocatorReading};
-use stormlog_capture::record::clock::now_ns;
 use stormlog_format::{Counters, Map, SampleNumber};
 
-use crate::sources::{interpreter_is_gone, message};
+use crate::errors::{interpreter_is_gone, message};
 
 /// The least time between two readings of the counters of pinned host memory. They are read less
 /// often than the counters of the device, because few programs use pinned memory.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 
-use crate::sources::message;
+use crate::errors::message;
 
 /// Holds the watcher, a Python function that is called at the ends of training steps while memory
 /// rises, if one was set.

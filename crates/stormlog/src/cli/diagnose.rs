@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use stormlog_analysis::detect::Finding;
-use stormlog_capture::redact::redacted_words;
 use stormlog_format::{Map, names, parse_bytes, whole};
+use stormlog_redact::redacted_words;
 use stormlog_report::analyze::Verdict;
 use stormlog_report::escape::for_terminal;
 

@@ -3,9 +3,8 @@
 //! warning.
 
 use serde::Serialize;
-use stormlog_capture::redact::redacted_text;
-use stormlog_format::Text;
 use stormlog_format::json::map_of;
+use stormlog_redact::redacted_str;
 use stormlog_report::escape::for_terminal;
 
 use crate::console::Console;
@@ -159,7 +158,7 @@ impl Integrations {
                 Err(complaint) => writeln!(
                     console.err,
                     "warning: not logged to {name}: {}",
-                    for_terminal(&redacted_line(complaint))
+                    for_terminal(&redacted_line(&complaint))
                 )?,
             }
         }
@@ -198,9 +197,8 @@ fn request(service: Service, flags: &impl Serialize) -> Request {
 
 /// Prepares the error message of a service for printing: one line of limited length, without the
 /// password in a server address.
-fn redacted_line(complaint: String) -> String {
-    let complaint = redacted_text(Text::from(complaint));
-    let complaint = complaint.to_str_lossy();
+fn redacted_line(complaint: &str) -> String {
+    let complaint = redacted_str(complaint);
     let words: Vec<&str> = complaint.split_whitespace().collect();
     words.join(" ").chars().take(LONGEST_COMPLAINT).collect()
 }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
-use stormlog_capture::record::clock::seconds;
-use stormlog_capture::redact::redacted;
+use stormlog_capture::clock::seconds;
 use stormlog_format::json::{Layout, Writer, map_of, value_of};
 use stormlog_format::{
     Map, SessionStatus, SessionSummary, Text, Value, file_names, new_session_id,
 };
+use stormlog_redact::redacted;
 use stormlog_report::analyze::Document;
 use stormlog_report::document::{pretty, to_value};
 

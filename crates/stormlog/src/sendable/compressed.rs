@@ -6,7 +6,7 @@ use std::io;
 use stormlog_analysis::compression::{Compression, decompressed, expands_too_far};
 use stormlog_analysis::regular_file;
 
-use super::{Looked, Search};
+use super::search::{Looked, Search};
 use crate::export::Compressed;
 
 /// Checks a compressed file for secrets. A redacted copy is compressed in the same format as the

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stormlog_analysis::regular_file;
-use stormlog_capture::redact::{redacted, redacted_words};
 use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
+use stormlog_redact::{redacted, redacted_words};
 
 /// The environment variable with the run id; it is set if this command was started by another
 /// `stormlog` command, which has assigned the id.

@@ -15,10 +15,10 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 use stormlog_capture::oom::requested_bytes;
 use stormlog_capture::process::{Looked, look, own_identity};
-use stormlog_capture::redact::redacted_text;
 use stormlog_format::classify::ExceptionFacts;
 use stormlog_format::json::{Layout, Writer, map_of, parse, value_of};
 use stormlog_format::{Map, ProcessIdentity, Value, is_library_file, metadata_keys};
+use stormlog_redact::redacted_text;
 
 use super::inject::own_directory;
 

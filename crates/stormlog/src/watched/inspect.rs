@@ -15,11 +15,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use stormlog_capture::clock::now_ns;
 use stormlog_capture::collect::mappings::Mappings;
 use stormlog_capture::collect::rising::Rising;
 use stormlog_capture::collect::tree::Levels;
 use stormlog_capture::record::Recorder;
-use stormlog_capture::record::clock::now_ns;
 use stormlog_format::classify::oom_reason;
 use stormlog_format::json::map_of;
 use stormlog_format::{EventType, Map, Value, metadata_keys};

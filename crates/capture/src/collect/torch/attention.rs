@@ -6,9 +6,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::collect::signed;
+use super::rising::{Rise, Rising};
 use crate::mutex::lock;
-use crate::record::rising::{Rise, Rising};
+use stormlog_format::signed;
 
 /// Special values of `attended`: the watcher is called at no step, or at the next step of any
 /// optimizer. Any other value is the number of the optimizer at whose steps the watcher is called.

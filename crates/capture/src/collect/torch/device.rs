@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Map, SampleNumber, Value, metadata_keys};
+use stormlog_format::{Map, SampleNumber, Value, metadata_keys, signed};
 
+use crate::clock::now_ns;
 use crate::collect::nvml::{self, Gpu, ProcessShare};
-use crate::collect::signed;
-use crate::record::clock::now_ns;
 
 /// The longest time for which the memory of each process is taken from an earlier reading.
 const LONGEST_REUSE: Duration = Duration::from_secs(1);

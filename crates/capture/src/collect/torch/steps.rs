@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::AllocatorReading;
 use super::attention::level_at_steps;
+use super::rising::{Rise, Rising};
 use crate::mutex::lock;
-use crate::record::rising::{Rise, Rising};
 
 /// The least time between two readings of the allocator at ends of steps of the same optimizer: one
 /// reading costs about 25 µs, so ten readings a second cost nothing measurable. Training steps that

@@ -11,7 +11,7 @@ use stormlog_format::Map;
 use super::super::cgroup::kilobytes;
 use super::super::process_tree::parent_of;
 use crate::kept_file::KeptFile;
-use crate::redact::redacted_words;
+use stormlog_redact::redacted_words;
 
 /// The longest time that a walk of a process's page tables may take. During a walk of the page
 /// tables, the kernel holds a lock that the process needs to map and unmap memory.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::Shared;
+use crate::clock::now_ns;
 use crate::mutex::lock;
 use crate::process::own_identity;
-use crate::store::clock::now_ns;
 use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
 use crate::store::fork::Holder;

@@ -12,12 +12,11 @@ use std::time::Instant;
 
 use stormlog_format::scan::Scanner;
 use stormlog_format::{
-    RecordDefaults, Rewriting, Segment, Thinned, Value, event_from_record, json,
+    RecordDefaults, Rewriting, Segment, Thinned, Value, event_from_record, json, signed,
 };
 
 use super::MERGED_INTERVAL_NS;
 use super::select::{Sample, Selected, Selection};
-use crate::collect::signed;
 use crate::files::{create_new, open_regular, remove_if_exists};
 use crate::kept_file::KeptFile;
 

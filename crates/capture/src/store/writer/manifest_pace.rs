@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use stormlog_format::{MANIFEST_VERSION, Manifest, SINK_FORMAT};
+use stormlog_format::{MANIFEST_VERSION, Manifest, SINK_FORMAT, signed};
 
 use super::Writer;
-use crate::collect::signed;
 use crate::files::Durability;
 use crate::store::error::SinkError;
 use crate::store::manifest;

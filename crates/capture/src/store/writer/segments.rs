@@ -5,10 +5,9 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Weak;
 
-use stormlog_format::{Pruned, Segment, SessionStatus, SessionSummary, Text};
+use stormlog_format::{Pruned, Segment, SessionStatus, SessionSummary, Text, signed};
 
 use super::Writer;
-use crate::collect::signed;
 use crate::store::error::SinkError;
 use crate::store::lock::{self, Claimed};
 use crate::store::segment::{SegmentWriter, is_plain_name};

@@ -2,8 +2,8 @@
 //! forged.
 
 use serde::Serialize;
-use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Retention, Text};
+use stormlog_redact::redacted_text;
 
 use super::super::inbox::unescaped;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stormlog_capture::record::clock::seconds;
+use stormlog_capture::clock::seconds;
 use stormlog_capture::record::event::TrackedEvent;
 use stormlog_capture::record::{Detail, EventQuery, RecordOptions, Recorder};
 use stormlog_capture::store::SinkConfig;

@@ -17,13 +17,12 @@ mod holdings;
 mod questions;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use self::contexts::{NewContexts, wait_for_contexts};
 pub use self::holdings::{Held, Kind, Site};
 pub use self::questions::Question;
-use crate::mutex::lock;
 
 /// Whether the driver's allocations are attributed to their callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +34,12 @@ pub enum State {
     /// The attribution of driver memory has ended for the given reason; the memory that was held at
     /// its end is still known.
     Ended(String),
+}
+
+/// Locks a mutex also after a thread has panicked while it held the lock, because the driver's
+/// callbacks must not fail in the watched program.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 static STATE: Mutex<State> = Mutex::new(State::Off);

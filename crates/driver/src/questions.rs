@@ -10,7 +10,7 @@ use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Site;
-use crate::mutex::lock;
+use crate::lock;
 
 /// The longest time that an allocating thread waits for its line of Python, which a thread of the
 /// recorder looks up.

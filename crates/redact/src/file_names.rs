@@ -1,16 +1,15 @@
 //! Redacts everything in file names that looks like a secret.
 
-use stormlog_capture::redact::redacted_text;
-use stormlog_format::Text;
+use crate::redacted_str;
 
 /// Redacts a path with `/` between folders. The extension of the file is kept, because it
 /// determines the kind of the file.
-pub(super) fn harmless(name: &str) -> String {
-    let parts: Vec<String> = name.split('/').map(harmless_part).collect();
+pub fn redacted_path(name: &str) -> String {
+    let parts: Vec<String> = name.split('/').map(redacted_part).collect();
     parts.join("/")
 }
 
-fn harmless_part(part: &str) -> String {
+fn redacted_part(part: &str) -> String {
     let whole = hidden(part);
     if whole == part {
         return whole;
@@ -25,9 +24,8 @@ fn harmless_part(part: &str) -> String {
 }
 
 fn hidden(text: &str) -> String {
-    let hidden = redacted_text(Text::from(text)).to_str_lossy().into_owned();
     // A redacted URL may contain slashes, which are not allowed inside one part of a path.
-    hidden.replace('/', "_")
+    redacted_str(text).replace('/', "_")
 }
 
 #[cfg(test)]
@@ -37,16 +35,16 @@ mod tests {
     #[test]
     fn what_a_file_is_stays_and_a_secret_goes() {
         assert_eq!(
-            harmless("gpu-1/segment-000001.jsonl"),
+            redacted_path("gpu-1/segment-000001.jsonl"),
             "gpu-1/segment-000001.jsonl"
         );
         let token = "hf_abcdefghijklmnopqrstuvwxyzabcdefgh";
         assert_eq!(
-            harmless(&format!("run-{token}/events.json")),
+            redacted_path(&format!("run-{token}/events.json")),
             "run-[redacted]/events.json"
         );
-        assert_eq!(harmless(&format!("{token}.jsonl")), "[redacted].jsonl");
-        let name = harmless("password=hunter2.csv");
+        assert_eq!(redacted_path(&format!("{token}.jsonl")), "[redacted].jsonl");
+        let name = redacted_path("password=hunter2.csv");
         assert!(!name.contains("hunter2"), "{name}");
     }
 }

@@ -1,20 +1,12 @@
-//! The wall clock, the name of the machine, and the summary of a new session, for sinks.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! The name of the machine, and the summary of a new session, for sinks.
 
 use stormlog_format::{SessionStatus, SessionSummary, Text, new_session_id};
 
-use crate::collect::signed;
+use crate::clock::now_ns;
 
 /// The `source` of a session that a sink begins by itself, because no caller gave it a summary of
 /// the session.
 const SINK_SOURCE: &str = "stormlog.telemetry_sink";
-
-/// The time of the wall clock, in nanoseconds since 1970.
-pub fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| signed(since.as_nanos()))
-}
 
 /// The name of this machine.
 pub fn host_name() -> Text {

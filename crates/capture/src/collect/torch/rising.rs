@@ -33,7 +33,7 @@ pub struct Rise {
 
 /// Detects that the readings of one memory counter keep rising.
 #[derive(Debug)]
-pub struct Rising {
+pub(crate) struct Rising {
     /// The number of readings in a block of the shortest length.
     block: u32,
     /// How many blocks in a row must have a higher floor than the block before.
@@ -86,7 +86,7 @@ impl Rising {
     /// Creates a detector with blocks of `block` readings; a rise needs `rises` blocks in a row,
     /// each with a higher floor than the block before.
     #[must_use]
-    pub fn new(block: u32, rises: u32) -> Self {
+    pub(crate) fn new(block: u32, rises: u32) -> Self {
         Self {
             block: block.max(1),
             rises: rises.max(1),
@@ -97,7 +97,7 @@ impl Rising {
     }
 
     /// Adds a reading; returns the rise when this reading completes a block that shows a rise.
-    pub fn add(&mut self, level: i64, at: Instant) -> Option<Rise> {
+    pub(crate) fn add(&mut self, level: i64, at: Instant) -> Option<Rise> {
         if self.skipped < WARM_UP {
             self.skipped += 1;
             return None;

@@ -1,5 +1,5 @@
 //! Removes everything that looks like a secret from all text that is written. All text of the
-//! watched program, such as its command line and its error messages, passes through this module
+//! watched program, such as its command line and its error messages, passes through this crate
 //! before it is written to sinks, bundles and exports.
 //!
 //! Secrets are found by the name of a value ([`names`]), by the format of a token ([`formats`]), or
@@ -9,6 +9,7 @@
 mod addresses;
 mod arguments;
 mod assignments;
+mod file_names;
 mod formats;
 mod lines;
 mod marks;
@@ -21,6 +22,7 @@ use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, Text, Value};
 
 use arguments::{Arguments, Origin};
+pub use file_names::redacted_path;
 pub use lines::LineFilter;
 pub use names::is_secret;
 use names::is_secret_name;
@@ -104,6 +106,23 @@ pub fn redacted_text(text: Text) -> Text {
     without_secrets(text, Origin::Text)
 }
 
+/// Replaces everything in a string that looks like a secret.
+pub fn redacted_str(text: &str) -> Cow<'_, str> {
+    without_secrets_in(text, Origin::Text).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// A value as JSON with its secrets replaced; `None` when there is nothing to replace.
+pub fn redacted_json(value: &Value, layout: Layout) -> Option<String> {
+    let hidden = redacted(value.clone());
+    if hidden == *value {
+        return None;
+    }
+    // The JSON texts are compared because NaN is not equal to itself.
+    let written = |value: &Value| Writer::new(layout).to_string(value);
+    let text = written(&hidden);
+    (text != written(value)).then_some(text)
+}
+
 fn without_secrets(text: Text, origin: Origin) -> Text {
     match without_secrets_in(&text.to_str_lossy(), origin) {
         Some(changed) => changed.into(),
@@ -159,11 +178,7 @@ fn redacted_line(line: &str) -> Option<String> {
     let Ok(value) = parse(record.as_bytes()) else {
         return without_secrets_in(line, Origin::Command);
     };
-    let hidden = redacted(value.clone());
-    if hidden == value {
-        return None;
-    }
-    let mut text = Writer::new(Layout::Line).to_string(&hidden);
+    let mut text = redacted_json(&value, Layout::Line)?;
     text.push_str(&line[record.len()..]);
     Some(text)
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::caller;
 use super::holdings::{self, Block, Key, Kind};
 use super::questions::DESK;
-use crate::mutex::lock;
+use crate::lock;
 
 const DRIVER_API: u32 = 1;
 /// CUPTI gives each function of the driver a number. Only numbers below this one are searched for

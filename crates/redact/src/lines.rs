@@ -275,7 +275,7 @@ mod tests {
         assert!(filter.length_of_known(PLAIN).is_some());
     }
 
-    /// `cargo test --release -p stormlog-capture --lib -- --ignored --nocapture time_per_line`
+    /// `cargo test --release -p stormlog-redact --lib -- --ignored --nocapture time_per_line`
     #[test]
     #[ignore = "a measurement"]
     fn time_per_line() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use serde::Serialize;
 
-use crate::mutex::lock;
+use crate::lock;
 
 /// The largest number of driver allocations that are followed at a time; the entries for them take
 /// about 8 MiB. Further allocations are only counted.

@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::mutex::lock;
+use crate::lock;
 
 /// The largest number of stack frames that are looked at to find the caller of the driver.
 const MOST_FRAMES: u32 = 64;
