@@ -34,7 +34,10 @@ pub(super) fn without_logins(plain: &str) -> Option<String> {
         let authority = &rest[..rest.find(host_ends).unwrap_or(rest.len())];
         done = at + authority.len();
         let login = authority.rfind('@').map(|end| &authority[..end]);
-        if let Some(login) = login.filter(|login| !matches!(*login, "" | HIDDEN)) {
+        // A short word in small letters is the name of a user, as in `ssh://git@host`.
+        let is_user =
+            |login: &str| login.len() <= 12 && login.bytes().all(|byte| byte.is_ascii_lowercase());
+        if let Some(login) = login.filter(|login| *login != HIDDEN && !is_user(login)) {
             out.hide(at, at + login.len());
         }
     }

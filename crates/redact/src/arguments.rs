@@ -64,6 +64,9 @@ const FLAGS: &[Flag] = &[
     attached(&["7z", "7za", "sshpass"], "-p"),
 ];
 
+/// Programs of Oracle, whose login is a word `user/X@service`.
+const ORACLE: &[&str] = &["sqlplus", "sqlldr", "expdp", "impdp", "rman"];
+
 /// Pairs of words after which a secret follows without a flag, as in `wandb login X`.
 const BEFORE_SECRET: &[[&str; 2]] = &[
     ["wandb", "login"],
@@ -147,7 +150,10 @@ impl<'a> Arguments<'a> {
             match next {
                 Next::Anything => false,
                 Next::ValueOf(name) => is_secret_flag_value(name, word),
-                Next::Secret => true,
+                Next::Secret => {
+                    !word.contains("://")
+                        && (self.program != Some("smbclient") || word.contains('%'))
+                }
                 Next::Alone => looks_random(word, ALONE_LENGTH) && !word.contains('/'),
             }
         };
@@ -157,12 +163,24 @@ impl<'a> Arguments<'a> {
         }
         let attached = if is_flag {
             self.take_flag(word, next)
+        } else if let Some(secret) = self.login_of_oracle(word) {
+            self.program = None;
+            Some(secret)
         } else {
             self.take_word(word, next);
             None
         };
         self.remember(word);
         attached
+    }
+
+    /// The password in a login of a program of Oracle.
+    fn login_of_oracle(&self, word: &str) -> Option<Range<usize>> {
+        let program = self.program.filter(|program| ORACLE.contains(program))?;
+        let (user, rest) = word.split_once('/')?;
+        let end = rest.find('@').unwrap_or(rest.len());
+        let is_login = !user.is_empty() && name_of(word) != program && rest[..end] != *HIDDEN;
+        (is_login && end > 0).then_some(user.len() + 1..user.len() + 1 + end)
     }
 
     fn take_flag(&mut self, word: &'a str, next: Next<'a>) -> Option<Range<usize>> {
@@ -244,7 +262,7 @@ fn is_program(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (2..=11).contains(&name.len())
         && name.bytes().all(fits)
-        && FLAGS.iter().any(|flag| flag.programs.contains(&name))
+        && (ORACLE.contains(&name) || FLAGS.iter().any(|flag| flag.programs.contains(&name)))
 }
 
 /// The name of a program without its directory: `curl` for `/usr/bin/curl`.
@@ -347,9 +365,19 @@ fn may_have_arguments(plain: &str) -> bool {
                 .is_some_and(|next| next.is_ascii_alphabetic() || *next == b'-')
     });
     has_flag
-        || ["login", "authtoken", "configure", "obscure"]
-            .iter()
-            .any(|word| memchr::memmem::find(bytes, word.as_bytes()).is_some())
+        || [
+            "login",
+            "authtoken",
+            "configure",
+            "obscure",
+            "sqlplus",
+            "sqlldr",
+            "expdp",
+            "impdp",
+            "rman",
+        ]
+        .iter()
+        .any(|word| memchr::memmem::find(bytes, word.as_bytes()).is_some())
 }
 
 /// Whether a byte separates words of a command, such as a space, a comma or a bracket. Quotes do

@@ -76,7 +76,9 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let is_message = is_text && (is_word || (start == 0 && is_common_word(value)));
     // Lines of a program are recorded too, and in a language model `token` is a number or a tensor.
     let is_statement = !is_entry && !is_quoted && start == 0 && blanks > 0;
-    let is_code = is_statement && is_token_name(name) && is_expression(value);
+    let is_code = (is_statement && is_token_name(name) && is_expression(value))
+        || (!is_quoted && start == 0 && is_call(value))
+        || (is_statement && is_variable(value));
     let begin = 1 + blanks;
     (!is_message && !is_code && is_secret(name, value)).then_some((begin + start, begin + end))
 }
@@ -96,6 +98,22 @@ fn is_expression(value: &str) -> bool {
     } else {
         name.starts_with(is_name) && name.chars().all(is_name_of_call)
     }
+}
+
+/// Whether a value is a call or an element of a module, such as `os.getenv(`, or of the environment.
+fn is_call(value: &str) -> bool {
+    value.find(['(', '[']).is_some_and(|end| {
+        let name = &value[..end];
+        let fits = |byte: u8| byte.is_ascii_lowercase() || b"._".contains(&byte);
+        name == "env" || (name.contains(['.', '_']) && name.bytes().all(fits))
+    })
+}
+
+/// Whether a value is a variable of several words, such as `api_key` or `tokenizer.eos_token`.
+fn is_variable(value: &str) -> bool {
+    let is_word =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    value.contains(['.', '_']) && value.split(['.', '_']).all(is_word)
 }
 
 /// The name at the end of a text, and whether the name is in quotes.
@@ -139,7 +157,7 @@ fn value_at_start(
     Some((0, text.len() - after.len() + word_length(after)))
 }
 
-fn trimmed(text: &str) -> &str {
+pub(super) fn trimmed(text: &str) -> &str {
     text.trim_end_matches([' ', '\t'])
 }
 

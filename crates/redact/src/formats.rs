@@ -169,6 +169,11 @@ pub(super) const FORMATS: &[Format] = &[
     format("secret_", "", 40, Digit),
     format("figd_", "-_", 16, Nothing),
     format("PMAK-", "-", 16, Dense),
+    format("pat-na1-", "-", 16, Nothing), // HubSpot
+    format("pat-eu1-", "-", 16, Nothing),
+    format("sess-", "", 20, Digit), // OpenAI, sessions
+    format("CLOJARS_", "", 16, Nothing),
+    format("amzn.mws.", "-", 16, Nothing),
     format("CFPAT-", "-_", 16, Nothing),
     format("tfp_", "-_", 30, Digit),
     format("sl.", "-_", 60, Mixed), // Dropbox

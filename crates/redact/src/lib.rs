@@ -14,6 +14,7 @@ mod formats;
 mod lines;
 mod marks;
 mod names;
+mod near;
 mod prose;
 
 use std::borrow::Cow;
@@ -137,7 +138,7 @@ type Rule<'a> = &'a dyn Fn(&str) -> Option<String>;
 fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
     // The rule for the formats of tokens comes last, because a name or a command shows exactly
     // where a secret ends, while the format of a token shows only where it may end.
-    let rules: [Rule<'_>; 7] = [
+    let rules: [Rule<'_>; 8] = [
         &addresses::without_private_keys,
         &addresses::without_webhooks,
         &addresses::without_logins,
@@ -145,6 +146,7 @@ fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
         &assignments::without_phrases,
         &|text| arguments::without_arguments(text, origin),
         &formats::without_tokens,
+        &|text| near::without_neighbours(text, origin),
     ];
     let mut hidden = Cow::Borrowed(text);
     for rule in rules {

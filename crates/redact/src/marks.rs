@@ -7,9 +7,12 @@ use super::formats::{FORMATS, is_in_word, shape_starts_before, token_length};
 use super::names;
 
 /// Sequences of three characters from texts that the rules search for: webhooks, logins,
-/// `identified by`, and the words before secrets in commands. Letters may be in upper or lower
+/// `identified by`, the words before secrets in commands, and the keys of command lines. Letters may be in upper or lower
 /// case.
-const OTHERS: [&[u8; 3]; 7] = [b"hoo", b".or", b"://", b"tif", b"ogi", b"fig", b"obs"];
+const OTHERS: [&[u8; 3]; 13] = [
+    b"hoo", b".or", b"://", b"tif", b"ogi", b"fig", b"obs", b"cov", b"pw:", b"pw=", b"cmd", b"rgv",
+    b"mma",
+];
 
 /// The bits of a mask in [`BITS_AT`] that stand for the formats of tokens, one bit for each letter
 /// that a format begins with.

@@ -156,9 +156,10 @@ const KEYS_OF: [&str; 61] = [
 ];
 
 /// Words before `pass` in names of passwords; after any other word, `pass` means a pass over data.
-const PASSES_OF: [&str; 18] = [
-    "admin", "auth", "db", "database", "ftp", "http", "ldap", "login", "mail", "mongo", "mysql",
-    "pg", "proxy", "redis", "root", "smtp", "ssh", "user",
+const PASSES_OF: [&str; 23] = [
+    "become", "key", "remote", "store", "trust", "admin", "auth", "db", "database", "ftp", "http",
+    "ldap", "login", "mail", "mongo", "mysql", "pg", "proxy", "redis", "root", "smtp", "ssh",
+    "user",
 ];
 
 /// Words before `_token` in the settings of language models; the values of these settings are
@@ -184,6 +185,71 @@ enum Kind {
     Doubtful,
     /// The name is `pwd`, whose value may also be the working directory.
     Directory,
+}
+
+/// What a word shows about the words beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nearness {
+    /// A random text beside the word is a secret: `key`, `token`, `auth`.
+    Key,
+    /// So is a text that looks like a password: `password`, `secret`, `credentials`.
+    Password,
+}
+
+/// Last words of names beside which secrets stand, in any spelling.
+const WORDS_FOR_KEYS: [&str; 9] = [
+    "key", "keys", "token", "unseal", "bearer", "pat", "code", "hmac", "jwt",
+];
+const WORDS_FOR_PASSWORDS: [&str; 19] = [
+    "auth",
+    "pass",
+    "pw",
+    "pwd",
+    "passwd",
+    "password",
+    "passphrase",
+    "passcode",
+    "phrase",
+    "pass_word",
+    "secret",
+    "secrets",
+    "credential",
+    "credentials",
+    "creds",
+    "login",
+    "storepass",
+    "keypass",
+    "requirepass",
+];
+
+/// What a word shows about the words beside it; `None` for most words.
+pub(super) fn nearness(word: &str) -> Option<Nearness> {
+    if word.len() > 48
+        || !word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
+    {
+        return None;
+    }
+    let name = plain_name(word.trim_end_matches('.'));
+    let last = name.rsplit('_').next().unwrap_or(&name);
+    if matches!(last, "public" | "tokens") || DESCRIPTIONS.contains(&last) {
+        return None;
+    }
+    let of_password = |word: &&str| last == *word || (word.len() > 5 && last.ends_with(*word));
+    if WORDS_FOR_PASSWORDS.iter().any(of_password) || name.ends_with("pass_word") {
+        return Some(Nearness::Password);
+    }
+    let is_key = |word: &&str| last == *word || (word.len() == 5 && last.ends_with(*word));
+    if WORDS_FOR_KEYS.iter().any(is_key) || last.ends_with("apikey") {
+        return Some(Nearness::Key);
+    }
+    let kind = if may_be_secret(word) {
+        kind_of(&name)
+    } else {
+        Kind::Plain
+    };
+    (kind == Kind::Secret).then_some(Nearness::Password)
 }
 
 /// Whether a value with the given name is or may be a secret. The answer is false if the name alone
@@ -216,19 +282,50 @@ pub fn is_secret(name: &str, text: &str) -> bool {
 /// Whether the value of a flag is a secret, as in `--pass X`. For a flag, a doubtful name such as
 /// `--pass` suffices: its value counts as a secret even if it does not look like a password.
 pub(super) fn is_secret_flag_value(name: &str, text: &str) -> bool {
+    // In `config set --secret dbPassword`, the value is the name of the secret.
+    let plain = plain_name(text);
+    if plain.contains('_')
+        && text.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && kind_of(&plain) == Kind::Secret
+    {
+        return false;
+    }
     let is_doubtful = kind_of(&plain_name(name)) == Kind::Doubtful;
     is_secret(name, text) || (is_doubtful && !is_number(text) && !is_placeholder(text))
 }
 
 /// Whether a text is a placeholder such as `none`, `***` or `$VARIABLE`, and not a secret.
 fn is_placeholder(text: &str) -> bool {
-    const NOTHING: [&str; 7] = ["none", "null", "true", "false", "nil", "undefined", HIDDEN];
+    const NOTHING: [&str; 9] = [
+        "none",
+        "null",
+        "true",
+        "false",
+        "nil",
+        "undefined",
+        "yes",
+        "no",
+        HIDDEN,
+    ];
     let is_reference = text.starts_with('$') && !text[1..].contains(['$', '/', '!']);
-    let is_template = text.starts_with('<') && text.ends_with('>');
+    let is_template = text.starts_with('<');
+    let is_tag = text
+        .strip_prefix('!')
+        .is_some_and(|tag| tag.bytes().all(|byte| byte.is_ascii_lowercase()));
+    let is_source = text.starts_with("file:") || text.starts_with("env:");
+    let is_path = text.starts_with(['.', '~', '/'])
+        && text[1..].contains('/')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || b"/._-~".contains(&byte));
     text.is_empty()
         || NOTHING.iter().any(|word| text.eq_ignore_ascii_case(word))
         || (text.len() > 2 && text.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x')))
         || is_reference
+        || is_path
+        || is_tag
+        || is_source
+        || text.bytes().all(|byte| byte == b'-')
         || is_template
 }
 

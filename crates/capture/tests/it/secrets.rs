@@ -31,7 +31,7 @@ fn neither_a_sink_nor_a_bundle_holds_a_secret() {
     let root = tempfile::tempdir().unwrap();
     let sink = Sink::open(SinkConfig::new(root.path().join("sink"))).unwrap();
     let mut events = Vec::new();
-    let forms = corpus::forms();
+    let forms = corpus::forms("forms.txt");
     for form in &forms {
         let mut metadata = Map::new();
         metadata.insert("note", &*form.text);

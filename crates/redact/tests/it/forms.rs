@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-/// A line of `forms.txt` with random text in place of the secrets.
+/// A line of a file of forms with random text in place of the secrets.
 pub(crate) struct Form {
     pub(crate) text: String,
     pub(crate) is_command: bool,
@@ -28,11 +28,12 @@ fn lines(name: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-pub(crate) fn forms() -> Vec<Form> {
+/// The texts of a file whose lines are forms of secrets, filled in.
+pub(crate) fn forms(name: &str) -> Vec<Form> {
     let mut random = Random(20_261_116);
     let mut forms = Vec::new();
     let mut is_command = true;
-    for line in lines("forms.txt") {
+    for line in lines(name) {
         is_command &= !line.starts_with("# Text");
         if !line.starts_with('#') {
             forms.push(filled(&line, is_command, &mut random));
@@ -42,8 +43,9 @@ pub(crate) fn forms() -> Vec<Form> {
     forms
 }
 
-pub(crate) fn ordinary() -> Vec<String> {
-    let lines = lines("ordinary.txt");
+/// The lines of a file of texts without secrets.
+pub(crate) fn ordinary(name: &str) -> Vec<String> {
+    let lines = lines(name);
     assert!(lines.len() >= 300, "{} lines", lines.len());
     lines
 }
@@ -58,6 +60,13 @@ fn filled(line: &str, is_command: bool, random: &mut Random) -> Form {
     while let Some(at) = rest.find('{') {
         form.text.push_str(&rest[..at]);
         rest = &rest[at + 1..];
+        if let Some((secret, after)) = rest.strip_prefix('=').and_then(|rest| rest.split_once('}'))
+        {
+            form.text.push_str(secret);
+            form.secrets.push(secret.to_owned());
+            rest = after;
+            continue;
+        }
         let kinds = ["hex", "word", "caps", "low", "base64", "pass"];
         let made = kinds.iter().find_map(|kind| {
             let (count, after) = rest.strip_prefix(kind)?.split_once('}')?;

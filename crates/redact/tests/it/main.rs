@@ -4,3 +4,4 @@
 
 mod forms;
 mod secrets;
+mod survey;
