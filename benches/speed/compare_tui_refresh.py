@@ -4,9 +4,10 @@
 
 Makes a recording of many ranks, one sink for each, that this process keeps appending to. Each
 program opens a copy of it in tmux, 120 by 40, and the script notes the processor time of the
-program, all threads together, whenever a refresh changes the number of events on the screen. The
-builds take turns. The first refresh of each start does not count, because it began while the rest
-of the recording was still being drawn.
+program, all threads together, whenever the age of the verdict on the screen starts again. Between
+refreshes the program draws the age; what that costs is measured in the first second after a refresh
+and subtracted. The builds take turns. The first refresh of each start does not count, because it
+began while the rest of the recording was still being drawn.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from pathlib import Path
 
 from make_sink import record
 
-EVENTS = re.compile(r"([0-9][0-9,]*) events")
+AGE = re.compile(r"; (?:([0-9]+) min )?([0-9.]+) (m?s) old")
+# After a refresh the next one begins after one second at the earliest.
+QUIET_FROM_S, QUIET_TO_S = 0.2, 0.9
 
 
 def cpu_s(pid: int) -> float:
@@ -116,24 +119,44 @@ def refreshes(program: str, folder: Path, count: int, limit_s: float) -> list[fl
     tmux("new-session", "-d", "-x", "120", "-y", "40", f"exec {program} tui {folder}")
     pid = int(tmux("list-panes", "-F", "#{pane_pid}"))
     costs: list[float] = []
-    shown, since = "", 0.0
+    age = float("inf")
+    points: list[tuple[float, float]] = []
     deadline = time.monotonic() + limit_s
     try:
         while len(costs) <= count:
-            if time.monotonic() > deadline:
-                raise SystemExit(f"only {len(costs)} refreshes; the screen is\n{shown_now}")
-            time.sleep(0.05)
-            shown_now = tmux("capture-pane", "-p")
-            found = EVENTS.search(shown_now)
-            if found is None or found[1] == shown:
+            time.sleep(0.03)
+            screen = tmux("capture-pane", "-p")
+            points.append((time.monotonic(), cpu_s(pid)))
+            if points[-1][0] > deadline:
+                raise SystemExit(f"only {len(costs)} refreshes; the screen is\n{screen}")
+            found = AGE.search(screen)
+            if found is None:
+                points.clear()
                 continue
-            now = cpu_s(pid)
-            if shown:
-                costs.append(now - since)
-            shown, since = found[1], now
+            before, age = age, age_s(found)
+            if age < before:
+                if before != float("inf"):
+                    costs.append(cost_s(points))
+                points = points[-1:]
     finally:
         tmux("kill-server")
     return costs[1:]
+
+
+def age_s(found: re.Match[str]) -> float:
+    """The age of the verdict."""
+    unit = 0.001 if found[3] == "ms" else 1.0
+    return 60.0 * float(found[1] or 0) + unit * float(found[2])
+
+
+def cost_s(points: list[tuple[float, float]]) -> float:
+    """The processor time from one refresh to the next, without that of drawing the age."""
+    begin, end = points[0], points[-1]
+    quiet = [point for point in points if QUIET_FROM_S <= point[0] - begin[0] <= QUIET_TO_S]
+    rate = 0.0
+    if len(quiet) > 1:
+        rate = (quiet[-1][1] - quiet[0][1]) / (quiet[-1][0] - quiet[0][0])
+    return max(end[1] - begin[1] - rate * (end[0] - begin[0]), 0.0)
 
 
 def main() -> None:
