@@ -22,7 +22,7 @@ use crate::liveness::Surroundings;
 use crate::load::{LoadOptions, Loaded, LoadedSession, TooLarge};
 use crate::load_error::LoadError;
 use crate::query::Store;
-use crate::timeline::{Run, run_among};
+use crate::timeline::{Run, run_among, run_with_id};
 
 /// Which sessions of the recordings at some paths are opened.
 #[derive(Clone, Debug, Default)]
@@ -196,6 +196,15 @@ impl OpenRun {
     /// The selected run with its findings; a run without sessions if there is none.
     pub fn diagnosed(&self) -> DiagnosedRun {
         DiagnosedRun::of(self.selected(), self.damage())
+    }
+
+    /// The run with the given recorded id and its findings; a run without sessions if there is
+    /// none.
+    pub fn diagnosed_with_id(&self, run_id: &str) -> DiagnosedRun {
+        let sessions = in_order(self.loaded());
+        let chosen = run_with_id(&sessions, run_id);
+        let chosen = chosen.iter().map(|&one| sessions[one].1.clone()).collect();
+        DiagnosedRun::of(chosen, self.damage())
     }
 
     fn selected(&self) -> Vec<LoadedSession> {

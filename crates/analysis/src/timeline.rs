@@ -25,7 +25,9 @@ mod windows;
 
 pub use coverage::{RankCoverage, ResourceCoverage};
 pub use end::{End, RankEnd};
-pub use group::{Member, newest_first, run_among, runs, runs_newest_first, runs_of_summaries};
+pub use group::{
+    Member, newest_first, run_among, run_with_id, runs, runs_newest_first, runs_of_summaries,
+};
 pub use host_inspection::{HostHolder, HostInspection};
 pub use ledger::{Ledger, LedgerEntry, Owner};
 pub use oom_bundles::{BundleNumbers, fill_oom_marks, read_oom_bundles};

@@ -51,6 +51,8 @@ pub(crate) struct Ended {
     /// The Python exception that ended the command. If the command is a launcher that failed
     /// because of a process that it started, the exception is that of this process.
     pub(crate) exception: Option<Exception>,
+    /// The id of the recorded run; `None` if the command was not recorded.
+    pub(crate) run_id: Option<String>,
 }
 
 impl Ended {
@@ -158,6 +160,7 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
             return Err(error);
         }
     };
+    let run_id = prepared.as_ref().map(|prepared| prepared.run_id.clone());
     let recording = prepared.map(|prepared| prepared.start(plan, child.id(), warn));
     let mut signal = None;
     let status = child::wait(&mut child, &signals, |forwarded| {
@@ -169,6 +172,7 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
         signal,
         oom_kills: kills.since(),
         exception: None,
+        run_id,
     };
     if let Some(recording) = recording {
         recording.finish(plan.root, &mut ended, warn);
@@ -351,6 +355,7 @@ mod tests {
             signal: None,
             oom_kills: 0,
             exception: None,
+            run_id: None,
         };
         let found = |exceptions: &[Exception], code: i32| {
             cause(exceptions, &ended(code)).map(|one| one.class.clone())

@@ -100,6 +100,16 @@ pub fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) 
     chosen
 }
 
+/// The indices of the sessions that recorded the given run id, in order of rank.
+pub fn run_with_id(sessions: &[(usize, LoadedSession)], run_id: &str) -> Vec<usize> {
+    let members = sessions.iter().map(Member::of_pair);
+    let of_run = |&index: &usize| run_id_of(&sessions[index].1).is_some_and(|id| id == run_id);
+    let mut runs = runs(members).into_iter();
+    let mut found = runs.find(|run| run.iter().any(of_run)).unwrap_or_default();
+    found.sort_by_key(|&index| sessions[index].1.summary.rank);
+    found
+}
+
 /// The fields that decide which run a session belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupedBy {

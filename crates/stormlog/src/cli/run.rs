@@ -132,8 +132,12 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
         return;
     }
     let how = ended.describe();
-    let summary = match verdict(root) {
-        Some(verdict) => {
+    let verdict = match &ended.run_id {
+        Some(id) => verdict(root, id),
+        None => Err("the program was not recorded"),
+    };
+    let summary = match verdict {
+        Ok(verdict) => {
             let line = for_terminal(&verdict.to_string()).into_owned();
             match verdict.end {
                 // The end is not printed twice.
@@ -141,11 +145,10 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
                 None => format!("{how}; {line}"),
             }
         }
-        None => how,
+        Err(reason) => format!("{how}; no verdict: {reason}"),
     };
-    // If the directory of the recording could not be created, the summary does not suggest
-    // `stormlog analyze`.
-    let next = if root.is_dir() {
+    // The summary does not suggest to analyze an earlier recording in the same directory.
+    let next = if ended.run_id.is_some() {
         format!("; next: stormlog analyze {}", shell_word(root))
     } else {
         String::new()
@@ -165,17 +168,21 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
 /// recording, such as that of hundreds of ranks, would delay the exit of the command.
 const MOST_ANALYZED: u64 = 1 << 30;
 
-/// The verdict on the latest run in a directory; `None` if the recording is too large or cannot be
-/// read.
-fn verdict(root: &Path) -> Option<Headline> {
+/// The verdict on the run with the given id, or the reason why there is none. Other runs may be
+/// recorded in the same directory, before it or at the same time.
+fn verdict(root: &Path, run_id: &str) -> Result<Headline, &'static str> {
     if recorded_bytes(root) > MOST_ANALYZED {
-        return None;
+        return Err("the recording is larger than 1 GiB");
     }
     let (paths, options) = ([root.to_path_buf()], LoadOptions::skipping());
     let opened = on_this_machine(|at| OpenRun::open(&paths, Choice::default(), &options, at));
-    let last = opened.ok()?.diagnosed();
+    let opened = opened.map_err(|_| "the recording cannot be read")?;
+    let recorded = opened.diagnosed_with_id(run_id);
+    if recorded.sessions.is_empty() {
+        return Err("nothing was recorded");
+    }
     // The verdict is printed without the end of the run, because the caller prints the end first.
-    (!last.sessions.is_empty()).then(|| last.diagnosis.headline_without_end())
+    Ok(recorded.diagnosis.headline_without_end())
 }
 
 fn recorded_bytes(root: &Path) -> u64 {
@@ -203,4 +210,48 @@ fn shell_word(path: &Path) -> String {
 fn stamp() -> String {
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     format!("{now}-{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_analysis::timeline::run_id_of;
+
+    use super::*;
+
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let (from, to) = (entry.path(), to.join(entry.file_name()));
+            if from.is_dir() {
+                copy(&from, &to);
+            } else {
+                fs::copy(from, to).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_verdict_is_that_of_the_run_that_was_recorded() {
+        let causes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/causes");
+        let root = tempfile::tempdir().unwrap();
+        let mut ids = Vec::new();
+        for name in ["clean_gpt", "kv_cache"] {
+            copy(&causes.join(name), &root.path().join(name));
+            let (paths, options) = ([causes.join(name)], LoadOptions::skipping());
+            let opened = on_this_machine(|at| {
+                OpenRun::open(&paths, Choice::default(), &options, at).unwrap()
+            });
+            let mut sessions = opened.loaded().iter().flat_map(|one| &one.sessions);
+            let id = sessions.find_map(run_id_of).unwrap();
+            let alone = opened.diagnosed().diagnosis.headline_without_end();
+            ids.push((id.to_str_lossy().into_owned(), alone.to_string()));
+        }
+        assert_ne!(ids[0].1, ids[1].1);
+        for (id, alone) in ids {
+            assert_eq!(verdict(root.path(), &id).unwrap().to_string(), alone);
+        }
+        let other = verdict(root.path(), "another-run").map(|found| found.to_string());
+        assert_eq!(other, Err("nothing was recorded"));
+    }
 }

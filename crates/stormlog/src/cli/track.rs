@@ -176,6 +176,7 @@ fn run_command(
         signal: None,
         oom_kills: kills.since(),
         exception: None,
+        run_id: None,
     };
     tell_recorder(&recorder, &ended);
     let (session, end) = if status.success() {

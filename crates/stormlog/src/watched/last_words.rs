@@ -163,6 +163,7 @@ mod tests {
             signal: None,
             oom_kills,
             exception: None,
+            run_id: None,
         }
     }
 
