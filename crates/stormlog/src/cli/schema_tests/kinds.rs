@@ -21,12 +21,11 @@ fn other_languages_have_the_kinds_of_the_detectors() {
     let detectors: Vec<&Detector> = Kind::ALL.into_iter().map(Kind::detector).collect();
     is_current("docs/schemas/kinds.json", &pretty(&detectors));
 
-    let kinds: String = issue_kinds()
-        .map(|kind| format!("    \"{kind}\",\n"))
-        .collect();
+    let kinds: Vec<String> = issue_kinds().map(|kind| format!("\"{kind}\"")).collect();
+    let kinds = kinds.join(",\n    ");
     let python = format!(
         "\"\"\"The kinds of issues. Written by a test of the crate stormlog, from its list of detectors.\
-         \"\"\"\n\nfrom typing import Literal\n\nIssueKind = Literal[\n{kinds}]\n"
+         \"\"\"\n\nfrom typing import Literal\n\nIssueKind = Literal[\n    {kinds},\n]\n"
     );
     is_current("python/stormlog/_kinds.py", &python);
 
