@@ -8,6 +8,7 @@ complete. After a fork the child does not use the parent's recorder.
 from __future__ import annotations
 
 import atexit
+import copy
 import logging
 import os
 import sys
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _fork, _steps
+from ._paths import absolute
 from ._phase_writer import PhaseHandle
 from ._repeating import Repeating
 from ._signals import left_to_the_program
@@ -219,6 +221,12 @@ class RecordedTracker:
         self.enable_alerts = enable_alerts
         self.distributed_identity = resolve_distributed_identity(**identity, env=os.environ)
         _warn_of_incomplete_launcher(identity)
+        sink_dir = None
+        if telemetry_sink_config is not None:
+            # The program may change its working directory before it starts the tracker or forks.
+            sink_dir = absolute(telemetry_sink_config.root_dir)
+            telemetry_sink_config = copy.copy(telemetry_sink_config)
+            telemetry_sink_config.root_dir = sink_dir
         options: _core._RecorderOptions = {
             "interval": float(sampling_interval),
             "max_events": max_events,
@@ -231,7 +239,6 @@ class RecordedTracker:
             "start_metadata": self._start_metadata,
         }
         hear = None if listener is None else _weakly(listener)
-        sink_dir = None if telemetry_sink_config is None else telemetry_sink_config.root_dir
         self._alert_process = None if alert is None else _alerts_to(alert, sink_dir)
         self._owner = RecorderOwner(
             lambda: _core.Recorder(options, collector, hear), type(self)._report_notice, sink_dir

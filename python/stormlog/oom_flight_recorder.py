@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._compat.legacy_names import legacy_names
+from ._paths import absolute
 from ._system import system_info
 from ._torch import loaded_torch
 
@@ -54,6 +54,8 @@ class OOMFlightRecorder:
 
     def __init__(self, config: OOMFlightRecorderConfig) -> None:
         self.config = config
+        # The program may change its working directory before memory runs out.
+        self._root = absolute(config.dump_dir)
         self._events: deque[dict[str, Any]] = deque(maxlen=max(1, config.buffer_size))
         self._sequence = 0
 
@@ -112,7 +114,7 @@ class OOMFlightRecorder:
         """Write a bundle of the given events. ``exception`` is class, module and text of an
         exception."""
         now = datetime.now(timezone.utc)
-        root = Path(self.config.dump_dir)
+        root = self._root
         self._sequence += 1
         path = _core.write_oom_bundle(
             {

@@ -19,6 +19,7 @@ import pytest
 from stormlog import _core
 from stormlog.cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
 from stormlog.errors import PhaseProtocolError, StormlogError
+from stormlog.oom_flight_recorder import OOMFlightRecorder, OOMFlightRecorderConfig
 from stormlog.telemetry import load_telemetry_sessions
 from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
@@ -360,3 +361,37 @@ def test_interrupting_a_tracked_program_keeps_its_events(tmp_path: Path) -> None
     (session,) = load_telemetry_sessions(tmp_path / "sink")
     assert session.summary.status == "completed"
     assert [event.event_type for event in session.events][-1] == "stop"
+
+
+def test_relative_directories_of_a_tracker_are_those_of_its_creation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    config = TelemetrySinkConfig(root_dir=Path("run"))
+    tracker = CPUMemoryTracker(sampling_interval=3600, telemetry_sink_config=config)
+    recorder = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True))
+    monkeypatch.chdir(elsewhere)
+    with tracker:
+        pid = os.fork()
+        if pid == 0:
+            # The child records into a recorder of its own, which uses the same directory.
+            tracker.start_tracking()
+            tracker.stop_tracking()
+            os._exit(0)
+        os.waitpid(pid, 0)
+    bundle = recorder.dump(reason="r", exception=MemoryError(), context=None, backend="cpu")
+    assert bundle is not None and Path(bundle).parent == tmp_path / "oom_dumps"
+    assert list(elsewhere.iterdir()) == [] and config.root_dir == Path("run")
+    assert load_telemetry_sessions(tmp_path / "run") != []
+
+
+def test_a_flight_recorder_may_be_made_in_a_deleted_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert OOMFlightRecorder(OOMFlightRecorderConfig()).config.dump_dir == "oom_dumps"

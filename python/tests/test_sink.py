@@ -508,3 +508,21 @@ def test_a_slow_disk_does_not_stop_the_other_threads(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 0.6
     assert len(lines(tmp_path / "sink")) == 2
+
+
+def test_a_relative_directory_stays_where_it_is_after_a_change_of_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    sink = sink_on(Path("run"), flush_every_events=1, rollover_max_events=2)
+    sink.start_session(summary())
+    sink.append(record())
+    monkeypatch.chdir(elsewhere)
+    for _ in range(5):
+        sink.append(record())
+    sink.close()
+    assert list(elsewhere.iterdir()) == [] and len(lines(tmp_path / "run")) == 6
+    manifest = read_telemetry_sink_manifest(tmp_path / "run")
+    assert manifest is not None and [one.status for one in manifest.sessions] == ["completed"]

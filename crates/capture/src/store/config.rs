@@ -1,7 +1,7 @@
 //! The configuration of a sink: its directory, and when it flushes, starts a new segment and
 //! deletes old segments.
 
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::time::Duration;
 
 use stormlog_format::SinkNames;
@@ -11,7 +11,8 @@ use super::thinning::Thinning;
 /// Where a sink stores its events, and when it writes, splits and deletes its files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SinkConfig {
-    /// The directory of the sink, which is created when it is missing.
+    /// The directory of the sink, which is created when it is missing. An absolute path, because the
+    /// program may change its working directory.
     pub root_dir: PathBuf,
     /// The file names of the sink. A host sink, which records host memory, has no rollups.
     pub names: SinkNames,
@@ -44,10 +45,12 @@ pub struct SinkConfig {
 }
 
 impl SinkConfig {
-    /// The default configuration of a sink that stores its events in `root_dir`.
+    /// The default configuration of a sink that stores its events in `root_dir`, relative to the
+    /// current working directory.
     pub fn new(root_dir: impl Into<PathBuf>) -> Self {
+        let root_dir = root_dir.into();
         Self {
-            root_dir: root_dir.into(),
+            root_dir: path::absolute(&root_dir).unwrap_or(root_dir),
             names: SinkNames::Ordinary,
             flush_every_events: 50,
             flush_every: Duration::from_secs(2),

@@ -31,7 +31,13 @@ pub(super) const MISSING: &str = "no process left a history of PyTorch's allocat
 /// The environment variables that make a child process record the history of PyTorch's allocator.
 pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString); 2] {
     [
-        (DIRECTORY, bundle.into()),
+        // The program may change its working directory.
+        (
+            DIRECTORY,
+            std::path::absolute(bundle)
+                .unwrap_or_else(|_| bundle.into())
+                .into(),
+        ),
         (ENTRIES, entries.to_string().into()),
     ]
 }
