@@ -369,7 +369,12 @@ def test_an_error_of_device_memory_leaves_the_output_as_it_is(
     script, out = tmp_path / "train.py", tmp_path / "out"
     script.write_text(
         f"{FOR_PROGRAMS}import sys, torch\n"
-        "if len(sys.argv) > 1:\n    wait_for_events(sys.argv[1], 3)\n"
+        "from pathlib import Path\n"
+        "from waiting import wait_until\n"
+        "if len(sys.argv) > 1:\n"
+        # The device is recorded later than the host, whose segments are in a folder of their own.
+        "    wait_until(lambda: list(Path(sys.argv[1]).glob('segment-*')))\n"
+        "    wait_for_events(sys.argv[1], 3)\n"
         "try:\n    torch.run_out_of_memory()\n"
         f"except torch.OutOfMemoryError:\n    {'print(1)' if is_caught else 'raise'}\n"
     )

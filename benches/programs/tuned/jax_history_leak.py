@@ -19,6 +19,6 @@ def step(params, x):
 history = []
 for i in until(per_second=40):
     params = step(params, jax.random.normal(jax.random.PRNGKey(i), (64, 384)))  # CULPRIT
-    history.append(params)
+    history.append(params)  # CULPRIT-HOLDER
     params.block_until_ready()
 print("kept", len(history), "norm", round(float(jnp.linalg.norm(params)), 2))
