@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stormlog_format::{
-    Event, Manifest, RecordDefaults, SessionSummary, Text, Value, stable_legacy_session_id,
+    Event, Manifest, RecordDefaults, SessionStatus, SessionSummary, Text, Value,
+    stable_legacy_session_id,
 };
 
 pub(crate) use live::LiveSessions;
@@ -143,6 +144,9 @@ pub struct Loaded {
     pub damage: Vec<Damage>,
     /// Events that the recorder deleted from the sink by retention or thinning.
     pub removed: Removed,
+    /// The ids of the sessions that the manifest of a sink lists as running: nobody closed them. In
+    /// a bundle, which is written while its session runs, no session is open.
+    pub open: Vec<Text>,
 }
 
 /// Maximum number of attempts at reading a sink that is being thinned while it is read.
@@ -181,6 +185,19 @@ fn load_artifact(
     Ok(loaded_of(path, artifact, parts))
 }
 
+fn open_sessions(artifact: &Artifact) -> Vec<Text> {
+    let Artifact::Sink {
+        manifest: Some(manifest),
+        ..
+    } = artifact
+    else {
+        return Vec::new();
+    };
+    let open = manifest.sessions.iter();
+    let open = open.filter(|session| session.status == SessionStatus::Running);
+    open.map(|session| session.session_id.clone()).collect()
+}
+
 /// Groups the events of an artifact into sessions, and adds what was removed from the artifact.
 fn loaded_of(path: &Path, artifact: &Artifact, parts: ReadParts) -> Loaded {
     let mut loaded = sessions::assemble(path, parts);
@@ -191,6 +208,7 @@ fn loaded_of(path: &Path, artifact: &Artifact, parts: ReadParts) -> Loaded {
         }
     }
     loaded.removed = Removed::of(artifact);
+    loaded.open = open_sessions(artifact);
     loaded
 }
 

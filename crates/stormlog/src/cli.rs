@@ -1,5 +1,6 @@
 //! The command line of `stormlog`, with one file per command.
 
+mod accept_damage;
 mod allocator_snapshot;
 mod analyze;
 mod artifact;

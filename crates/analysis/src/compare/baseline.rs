@@ -223,6 +223,7 @@ impl<'a> Object<'a> {
             ranks: self.items("ranks", |item| Object::of(item, "ranks")?.rank())?,
             findings: self.items("findings", |item| Object::of(item, "findings")?.finding())?,
             holders: Vec::new(),
+            sessions: Vec::new(),
             unanswered: self.texts("unanswered")?,
             notes: self.texts("notes")?,
         };
@@ -338,6 +339,7 @@ mod tests {
                     explanation: "it grows".into(),
                 }],
                 holders: Vec::new(),
+                sessions: Vec::new(),
                 unanswered: vec!["oom_risk".into()],
                 notes: vec!["a note".into()],
             },

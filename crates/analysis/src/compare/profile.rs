@@ -1,6 +1,6 @@
 //! Summarizes a run for a comparison: a few numbers per rank and phase, and the findings.
 
-use stormlog_format::counted;
+use stormlog_format::{Text, counted};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,6 +52,9 @@ pub struct Profile {
     /// The holders of memory that the findings name; empty in a saved baseline.
     #[serde(skip)]
     pub holders: Vec<KnownHolder>,
+    /// The ids of the sessions of the run; empty in a saved baseline.
+    #[serde(skip)]
+    pub sessions: Vec<Text>,
     /// Kinds of findings for which the recording is too short to decide.
     pub unanswered: Vec<String>,
     /// Remarks for the user, such as data that was left out.
@@ -121,6 +124,10 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         ranks: by_rank(detect::levels_of(&run), &mut notes),
         findings: findings.collect(),
         holders,
+        sessions: chosen
+            .iter()
+            .map(|one| one.summary.session_id.clone())
+            .collect(),
         unanswered: unanswered.collect(),
         notes,
     })

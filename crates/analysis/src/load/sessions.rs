@@ -141,6 +141,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
         sessions,
         damage: parts.damage,
         removed: Removed::default(),
+        open: Vec::new(),
     }
 }
 

@@ -196,6 +196,11 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
+    /// What was loaded from each source. Sources that were not loaded before are loaded.
+    pub fn artifacts(&self) -> impl Iterator<Item = Arc<Loaded>> {
+        (0..self.loaded.len()).map(|place| self.loaded(place))
+    }
+
     /// Keeps the events of sinks and `.jsonl` files that the caller has already loaded (with damage
     /// skipped), so that queries do not read them again. Other paths are ignored.
     pub fn supply<'l>(&self, loaded: impl IntoIterator<Item = (&'l Path, &'l Loaded)>) {

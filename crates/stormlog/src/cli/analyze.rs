@@ -15,6 +15,7 @@ use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::markdown::escaped;
 
+use super::accept_damage::AcceptDamage;
 use super::pictures;
 use super::run_files;
 use crate::Exit;
@@ -30,7 +31,7 @@ use crate::whole_file::write_whole;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 when analyzed, with or without findings; 2 when a kind of --fail-on
-was found; 1 on failure.
+was found; 1 on failure, also when --fail-on cannot judge a recording.
 
 Examples:
   stormlog analyze run/sink
@@ -65,6 +66,8 @@ pub(crate) struct Arguments {
     /// Skip and list records that cannot be read
     #[arg(long)]
     skip_damaged: bool,
+    #[command(flatten)]
+    accept_damage: AcceptDamage,
     /// Also draw the timeline of the run: timeline.png and timeline.html
     #[arg(long)]
     visualization: bool,
@@ -178,9 +181,17 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         .as_ref()
         .is_some_and(|kinds| kinds.fails(&report));
     let exit = if failed { Exit::Risk } else { Exit::Fine };
-    console.decided = Some(exit);
+    let whole = if arguments.fail_on.is_some() && !failed {
+        arguments.accept_damage.check(loaded, |id| {
+            let mut sessions = report.runs.iter().flat_map(|run| &run.sessions);
+            sessions.any(|session| session.session_id == *id)
+        })
+    } else {
+        Ok(())
+    };
+    console.decided = whole.is_ok().then_some(exit);
     write(arguments.output.as_deref(), &text, console)?;
-    Ok(exit)
+    whole.map(|()| exit)
 }
 
 /// Fails when the artifacts contain no events, because a gate must not pass without any data.

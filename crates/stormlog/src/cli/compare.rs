@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlog_analysis::Gathered;
 use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{
     FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, StepLimit, baseline_text, compare,
     read_side,
 };
+use stormlog_format::Text;
 use stormlog_report::compare::{Document, to_github, to_markdown, to_text, unjudged_gates};
 use stormlog_report::document::pretty;
 use stormlog_report::escape::{for_terminal, path_for_terminal};
 
+use super::accept_damage::AcceptDamage;
 use super::analyze::positive_hours;
 use super::artifact::load_failure;
 use super::list_format::ListFormat;
@@ -28,7 +31,7 @@ use crate::whole_file::write_whole;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 when all gates pass; 2 when one fails; 1 on failure, also when a
-gate cannot be evaluated.
+gate cannot be evaluated or a recording is damaged or still open.
 
 Examples:
   stormlog compare runs/main runs/pr
@@ -83,6 +86,8 @@ pub(crate) struct Arguments {
     /// Skip and list records that cannot be read
     #[arg(long)]
     skip_damaged: bool,
+    #[command(flatten)]
+    accept_damage: AcceptDamage,
 }
 
 const FAIL_ON: &[(&str, &str)] = &[
@@ -101,13 +106,13 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let Some(new) = &arguments.new else {
         return save_alone(arguments, &gates, console);
     };
-    let base = read(
+    let (base, of_base) = read(
         &arguments.base,
         arguments.base_session_id.as_ref(),
         arguments,
         console,
     )?;
-    let new = read(new, arguments.session_id.as_ref(), arguments, console)?;
+    let (new, of_new) = read(new, arguments.session_id.as_ref(), arguments, console)?;
     let comparison = compare(base, new, &gates);
     let text = match arguments.format {
         ListFormat::Text => to_text(&comparison, console.terminal(arguments.output.as_deref())),
@@ -115,6 +120,12 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         ListFormat::Md => to_markdown(&comparison),
         ListFormat::Github => to_github(&comparison),
     };
+    if gates != Gates::default() && !comparison.failed() {
+        for (side, gathered) in [(&comparison.base, &of_base), (&comparison.new, &of_new)] {
+            let is_judged = |id: &Text| side.profile.sessions.contains(id);
+            arguments.accept_damage.check(&gathered.loaded, is_judged)?;
+        }
+    }
     let unjudged = unjudged_gates(&comparison);
     let exit = match (comparison.failed(), unjudged.is_empty()) {
         (true, _) => Exit::Risk,
@@ -154,7 +165,7 @@ fn save_alone(
     }
     let session_id = arguments.session_id.as_ref();
     let session_id = session_id.or(arguments.base_session_id.as_ref());
-    let side = read(&arguments.base, session_id, arguments, console)?;
+    let (side, _) = read(&arguments.base, session_id, arguments, console)?;
     if let Some(file) = &arguments.save_baseline {
         save(file, &side, console)?;
     }
@@ -179,7 +190,7 @@ fn read(
     session_id: Option<&String>,
     arguments: &Arguments,
     console: &mut Console<'_>,
-) -> anyhow::Result<Side> {
+) -> anyhow::Result<(Side, Gathered)> {
     let skips = arguments.skip_damaged;
     let choice = AnalyzeOptions {
         session_id: session_id.cloned(),
@@ -191,7 +202,7 @@ fn read(
     })
     .map_err(|error| failure(error, skips))?;
     warn_of_gathered(&gathered, console)?;
-    Ok(side)
+    Ok((side, gathered))
 }
 
 fn failure(error: SideError, skips: bool) -> anyhow::Error {

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::artifacts::{call, record, session, write_sink};
-use crate::support::folder;
+use crate::support::{folder, root};
 
 /// Files without events: empty, garbage, cut off.
 fn write_nothings(folder: &Path) {
@@ -123,4 +123,66 @@ fn a_source_that_cannot_be_read_is_not_ignored() {
         called.err
     );
     assert!(called.err.contains("hint: "), "{}", called.err);
+}
+
+/// Every gate, on a run and a clean run to compare it with.
+fn gates(run: &str) -> [Vec<&str>; 4] {
+    [
+        vec!["issues", "check", run],
+        vec!["analyze", run, "--fail-on", "any"],
+        vec!["compare", run, "clean", "--fail-on", "new-findings"],
+        vec!["compare", "clean", run, "--max-peak-growth", "100TiB"],
+    ]
+}
+
+#[track_caller]
+fn expect_code(folder: &Path, gate: &[&str], code: i32) {
+    let called = call(folder, gate);
+    let said = format!("{gate:?}: {}{}", called.out, called.err);
+    assert_eq!(called.code, Some(code), "{said}");
+    let accepts = called.err.contains("'--accept-damage' judges it anyway");
+    assert_eq!(accepts, code == 1, "{said}");
+}
+
+#[test]
+fn a_recording_that_is_not_whole_is_judged_only_on_request() {
+    let folder = folder();
+    let causes = root().join("fixtures/causes");
+    let copy = |from: &str, name: &str, lines: usize| {
+        let (from, to) = (causes.join(from), folder.path().join(name));
+        std::fs::create_dir(&to).expect("a folder");
+        std::fs::copy(from.join("manifest.json"), to.join("manifest.json")).expect("a file");
+        let segment = std::fs::File::open(from.join("segment-000001.jsonl.zst")).expect("a file");
+        let text = zstd::decode_all(segment).expect("zstd");
+        let kept = text.split_inclusive(|byte| *byte == b'\n').take(lines);
+        let kept: Vec<u8> = kept.flatten().copied().collect();
+        std::fs::write(to.join("segment-000001.jsonl"), kept).expect("a file");
+    };
+    copy("clean_gpt", "clean", usize::MAX);
+    copy("leak_to_oom", "cut", 60);
+    copy("leak_to_oom", "whole", usize::MAX);
+    copy("clean_gpt", "open", usize::MAX);
+    let manifest = folder.path().join("open/manifest.json");
+    let text = std::fs::read_to_string(&manifest).expect("a file");
+    let text = text.replace("\"completed\"", "\"running\"");
+    std::fs::write(&manifest, text).expect("a file");
+    for run in ["cut", "open"] {
+        for mut gate in gates(run) {
+            expect_code(folder.path(), &gate, 1);
+            gate.push("--accept-damage");
+            expect_code(folder.path(), &gate, 0);
+        }
+        // Without a gate, the recording is analyzed as before.
+        expect_code(folder.path(), &["analyze", run], 0);
+        expect_code(folder.path(), &["compare", "clean", run], 0);
+    }
+    // The interrupted session of a killed program was closed, and its findings fail the gate.
+    expect_code(folder.path(), &["issues", "check", "whole"], 2);
+    // A fault that was found fails the gate although the recording is not whole.
+    let manifest = folder.path().join("whole/manifest.json");
+    let text = std::fs::read_to_string(&manifest).expect("a file");
+    let text = text.replace("\"interrupted\"", "\"running\"");
+    std::fs::write(&manifest, text).expect("a file");
+    expect_code(folder.path(), &["issues", "check", "whole"], 2);
+    expect_code(folder.path(), &["analyze", "whole", "--fail-on", "any"], 2);
 }

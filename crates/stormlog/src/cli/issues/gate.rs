@@ -14,6 +14,7 @@ use stormlog_report::issues as render;
 
 use super::{ArtifactSet, Form, ListFormat, damaged_sidecar, is_at_least};
 use crate::Exit;
+use crate::cli::accept_damage::AcceptDamage;
 use crate::cli::named_values::named;
 use crate::cli::sources::Sources;
 use crate::console::Console;
@@ -24,7 +25,7 @@ use crate::machine::now_ns;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit code: 0 when no issue fails the check; 2 when one does; 1 on failure, also
-when there is nothing to check or something cannot be read.
+when there is nothing to check, or a recording is damaged or still open.
 
 Examples:
   stormlog issues check runs/ --baseline main/issues.json
@@ -48,6 +49,8 @@ pub(crate) struct Arguments {
     /// After the check, write all found issues to the state file, as a baseline for later checks
     #[arg(long)]
     save: bool,
+    #[command(flatten)]
+    accept_damage: AcceptDamage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -102,6 +105,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         })
         .collect();
     let exit = if failing.is_empty() {
+        let artifacts: Vec<_> = found.store.artifacts().collect();
+        let artifacts = artifacts.iter().map(AsRef::as_ref);
+        arguments.accept_damage.check(artifacts, |_| true)?;
         Exit::Fine
     } else {
         Exit::Risk
