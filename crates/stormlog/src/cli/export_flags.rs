@@ -14,6 +14,9 @@ use crate::recording::positive_seconds;
 /// The value of `--otlp` for which the address is read from OpenTelemetry's environment variables.
 const FROM_VARIABLES: &str = "env";
 
+/// The environment variable with the URL of `--alert`.
+const ALERT: &str = "STORMLOG_ALERT";
+
 /// Flags of alerts and metrics.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Alerts and metrics")]
@@ -22,7 +25,7 @@ pub(crate) struct ExportFlags {
     #[arg(
         long,
         value_name = "URL",
-        env = "STORMLOG_ALERT",
+        env = ALERT,
         hide_env_values = true
     )]
     alert: Option<String>,
@@ -55,14 +58,19 @@ pub(crate) struct ExportFlags {
 }
 
 impl ExportFlags {
-    /// Where alerts and metrics are sent according to the flags; fails if a URL is invalid.
-    pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
-        let alerts = self.alert.as_deref().map(|url| {
-            let address = address("--alert", url)?;
-            let by_address = || AlertFormat::of(&address);
-            let format = self.alert_format.unwrap_or_else(by_address);
-            anyhow::Ok(Alerts { address, format })
-        });
+    /// Where alerts and metrics are sent according to the flags; fails if a URL is invalid. An
+    /// invalid URL in the environment only causes a warning, because the environment may be set for
+    /// all commands of a machine and must not keep a program from starting.
+    pub(crate) fn targets(&self, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Targets> {
+        let variable = std::env::var(ALERT).ok();
+        let alerts = match self.alerts(variable.as_deref()) {
+            Ok(alerts) => alerts,
+            Err(error) if variable.is_some() && variable == self.alert => {
+                warn(&format!("no alerts are sent: {error:#}"));
+                None
+            }
+            Err(error) => return Err(error),
+        };
         let otlp = self.otlp.as_deref().map(|url| match url {
             FROM_VARIABLES => otlp_of_variables(|name| std::env::var(name).ok()),
             url => Ok(Otlp {
@@ -71,12 +79,24 @@ impl ExportFlags {
             }),
         });
         Ok(Targets {
-            alerts: alerts.transpose()?,
+            alerts,
             look_after: self.alert_after,
             metrics_file: self.metrics_file.clone(),
             otlp: otlp.transpose()?,
             interval: self.metrics_interval,
         })
+    }
+
+    /// Where alerts are sent; `variable` is the value of [`ALERT`].
+    fn alerts(&self, variable: Option<&str>) -> anyhow::Result<Option<Alerts>> {
+        let Some(url) = self.alert.as_deref() else {
+            return Ok(None);
+        };
+        let is_variable = variable == Some(url);
+        let address = address(if is_variable { ALERT } else { "--alert" }, url)?;
+        let by_address = || AlertFormat::of(&address);
+        let format = self.alert_format.unwrap_or_else(by_address);
+        Ok(Some(Alerts { address, format }))
     }
 }
 

@@ -108,7 +108,7 @@ fn watch(
     root: &Path,
     warn: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Option<Online>> {
-    let targets = flags.targets()?;
+    let targets = flags.targets(warn)?;
     let identity = IdentityArguments::default().resolve().ok();
     // Each rank of a job has its own `stormlog run` process, which sends data about that rank only.
     let rank = identity.filter(|identity| identity.world_size > 1);

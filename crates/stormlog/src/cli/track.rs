@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if !arguments.command.is_empty() {
         return run_command(arguments, format, console);
     }
-    let targets = arguments.exports.targets()?;
+    let targets = targets(arguments, console)?;
     let binding = bind(arguments)?;
     let recorder = recorder(arguments, arguments.pid)?;
     let signals = Signals::that_end()?;
@@ -137,7 +137,7 @@ fn run_command(
     format: Option<ExportFormat>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Exit> {
-    let targets = arguments.exports.targets()?;
+    let targets = targets(arguments, console)?;
     let binding = bind(arguments)?;
     let mut signals = Signals::to_forward()?;
     let kills = OomKills::count();
@@ -193,6 +193,12 @@ fn run_command(
         writeln!(console.err, "the command ended: {}", ended.describe())?;
     }
     Ok(child::exit_of(status))
+}
+
+fn targets(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Targets> {
+    arguments.exports.targets(&mut |problem| {
+        let _ = writeln!(console.err, "warning: {problem}");
+    })
 }
 
 fn bind(arguments: &Arguments) -> anyhow::Result<Option<Binding>> {

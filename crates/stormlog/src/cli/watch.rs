@@ -40,7 +40,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         rank: None,
     };
     let signals = Signals::that_end()?;
-    let Some(online) = Online::start(arguments.exports.targets()?, watched, false)? else {
+    let targets = arguments.exports.targets(&mut |problem| {
+        let _ = writeln!(console.err, "warning: {problem}");
+    })?;
+    let Some(online) = Online::start(targets, watched, false)? else {
         let message = anyhow::anyhow!("nothing to send");
         return Err(hinted(
             message,

@@ -54,7 +54,9 @@ impl Inbox {
     /// ends.
     pub(super) fn create(root: &Path, run_id: &str, rank: i64) -> anyhow::Result<Self> {
         remove_leftovers(root);
-        let run = run_id.get(..8).unwrap_or(run_id);
+        // The id may be any text that the user gave, and must not lead out of the directory.
+        let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+        let run: String = run_id.chars().filter(plain).take(8).collect();
         let directory = root.join(format!("{PREFIX}{run}-{rank}-{}", std::process::id()));
         own_directory(&directory)?;
         if let Some(owner) = own_identity() {
@@ -415,6 +417,17 @@ mod tests {
         for torn in ["frame", "frame 8 step", "frame 8 step /home/ad", "cause {"] {
             let found = Exception::parse(&format!("{report}{torn}"));
             assert_eq!(found.as_ref(), Some(&whole), "{torn}");
+        }
+    }
+
+    #[test]
+    fn a_run_id_does_not_lead_out_of_the_directory() {
+        let root = tempfile::tempdir().unwrap();
+        for id in ["../../x", "/tmp/x", "\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}", ""] {
+            let inbox = Inbox::create(root.path(), id, 0).unwrap();
+            assert_eq!(inbox.directory().parent(), Some(root.path()), "{id}");
+            drop(inbox);
+            assert_eq!(names(root.path()), <[&str; 0]>::default(), "{id}");
         }
     }
 
