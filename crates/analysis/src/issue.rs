@@ -7,7 +7,6 @@ mod diff;
 pub(crate) mod finding;
 pub mod fingerprint;
 mod from_events;
-pub(crate) mod gap;
 mod gather;
 mod labels;
 mod object;
@@ -16,7 +15,8 @@ mod state;
 
 pub use diff::{Change, ChangedIssue, compare};
 pub(crate) use from_events::{of_bundle, of_event};
-pub(crate) use gather::{Gathering, Hit, issues_of_findings};
+pub(crate) use gather::{Gathering, issues_of_findings};
+pub use gather::{Hit, issues_of_hits};
 pub use labels::{
     COLLECTOR_DEGRADED_STATUSES, COLLECTOR_TRANSITION_TYPES, backend, is_collector_degradation,
 };

@@ -8,49 +8,37 @@ use stormlog_format::Text;
 
 use crate::analyze::{Report, ReportsBySessions, RunReport, diagnosed};
 use crate::detect;
-use crate::issue::{Gathering, Hit, Issue, IssueFilter, finding, gap, of_bundle, of_event};
+use crate::issue::{Gathering, Hit, Issue, IssueFilter, finding, of_bundle, of_event};
 use crate::load::{Loaded, LoadedSession};
 use crate::query::{OomFilter, Store, source_path};
 use crate::timeline::{self, Member};
 
-/// What judges the memory of the sessions.
-enum Judge<'a> {
-    /// Stormlog's own detectors. A run that has one of these reports is not analyzed again.
-    Detectors(&'a [RunReport]),
-    /// The rules of stormlog 0.3.9 for hidden memory.
-    OldRules,
-    /// The anomalies that those rules found earlier.
-    Earlier(&'a [Issue]),
-}
-
 impl Store {
-    /// The issues that stormlog 0.3.9 finds, the most severe and latest first, with their states
-    /// from `states`.
-    pub fn issues(&self, filter: &IssueFilter, states: &HashMap<Text, &'static str>) -> Vec<Issue> {
-        wanted(self.gather(&Judge::OldRules), filter, states)
-    }
-
-    /// Like [`issues`](Self::issues), with hidden-memory anomalies that were found earlier. The store
-    /// need not contain the samples of which they were computed. The anomalies are in the order of
-    /// the sources.
-    pub fn issues_with_anomalies(
+    /// The issues that events and bundles report, and the `further` ones, the most severe and latest
+    /// first, with their states from `states`. `further` is called after the events were read.
+    pub fn issues_with(
         &self,
-        anomalies: &[Issue],
+        further: impl FnOnce() -> Vec<Issue>,
         filter: &IssueFilter,
         states: &HashMap<Text, &'static str>,
     ) -> Vec<Issue> {
-        wanted(self.gather(&Judge::Earlier(anomalies)), filter, states)
+        let add =
+            |found: &mut Gathering<'_>| further().into_iter().for_each(|one| found.add_issue(one));
+        wanted(self.gather(add), filter, states)
     }
 
-    /// Like [`issues`](Self::issues), but the memory of the sessions is judged by Stormlog's own
-    /// detectors alone. The rules of stormlog 0.3.9 for hidden memory are left out, because they
-    /// report anomalies of most runs that have no problem.
+    /// The issues that events and bundles report, and those that Stormlog's detectors find in the
+    /// memory of the sessions.
     pub fn issues_with_findings(
         &self,
         filter: &IssueFilter,
         states: &HashMap<Text, &'static str>,
     ) -> Vec<Issue> {
-        wanted(self.gather(&Judge::Detectors(&[])), filter, states)
+        wanted(
+            self.gather(|found| self.gather_findings(&[], found)),
+            filter,
+            states,
+        )
     }
 
     /// Like [`issues_with_findings`](Self::issues_with_findings), but runs in `report` are not
@@ -61,19 +49,15 @@ impl Store {
         filter: &IssueFilter,
         states: &HashMap<Text, &'static str>,
     ) -> Vec<Issue> {
-        wanted(self.gather(&Judge::Detectors(&report.runs)), filter, states)
+        wanted(
+            self.gather(|found| self.gather_findings(&report.runs, found)),
+            filter,
+            states,
+        )
     }
 
-    /// The anomalies of hidden memory that the rules of stormlog 0.3.9 find, as issues.
-    pub fn hidden_memory_anomalies(&self) -> Vec<Issue> {
-        let mut found = Gathering::default();
-        self.gather_anomalies(&mut found);
-        found.finish()
-    }
-
-    /// Gathers the issues that events and bundles report, and those that judge the memory of the
-    /// sessions.
-    fn gather(&self, judge: &Judge<'_>) -> Vec<Issue> {
+    /// Gathers the issues that events and bundles report, and those that `judge` adds.
+    fn gather(&self, judge: impl FnOnce(&mut Gathering<'_>)) -> Vec<Issue> {
         let events = self.events_that_may_be_trouble();
         let mut found = Gathering::default();
         for bundle in self.oom_bundles(&OomFilter::default()) {
@@ -86,29 +70,8 @@ impl Store {
         for (subject, evidence) in reported {
             found.add_event(subject, evidence);
         }
-        match judge {
-            Judge::Detectors(reports) => self.gather_findings(reports, &mut found),
-            Judge::OldRules => self.gather_anomalies(&mut found),
-            Judge::Earlier(anomalies) => {
-                for issue in *anomalies {
-                    found.add_issue(issue.clone());
-                }
-            }
-        }
+        judge(&mut found);
         found.finish()
-    }
-
-    fn gather_anomalies(&self, found: &mut Gathering<'_>) {
-        for (index, source) in self.catalog().sources.iter().enumerate() {
-            let sessions = &self.loaded(index).sessions;
-            let hits: Vec<Vec<Hit>> = sessions
-                .par_iter()
-                .map(|session| gap::hits(session, source))
-                .collect();
-            for hit in hits.into_iter().flatten() {
-                found.add(hit);
-            }
-        }
     }
 
     fn gather_findings(&self, reports: &[RunReport], found: &mut Gathering<'_>) {

@@ -37,8 +37,7 @@ pub use correlate::{
     Confidence, CorrelationError, CorrelationFilter, CorrelationResult, DEFAULT_WINDOW_NS, Scope,
 };
 pub use envelope::{RunAttachment, RunEnvelope, RunSessionRef};
-pub(crate) use events::source_path;
-pub use events::{EventFilter, EventRow, EventRows};
+pub use events::{EventFilter, EventRow, EventRows, source_path};
 pub use evidence::{EVIDENCE_KINDS, Evidence};
 pub(crate) use filter::fits;
 pub use iso_time::{iso_to_ns, parse_time};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::gap::{self, GapFinding, GapThresholds};
 use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, Report, analyze_alongside};
-use stormlog_analysis::gap::{self, GapFinding, GapThresholds};
 use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
 use stormlog_analysis::{Events, Loaded, LoadedSession, timeline};
 use stormlog_format::byte_text;

@@ -6,12 +6,12 @@ mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::gap::regression::{mean, median, sample_deviation};
+use crate::gap::rounding;
+use crate::gap::samples::{device_gap, device_total};
 use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_analysis::gap::regression::{mean, median, sample_deviation};
-use stormlog_analysis::gap::rounding;
-use stormlog_analysis::gap::samples::{device_gap, device_total};
 use stormlog_analysis::phases::{self, PhaseAttribution};
 use stormlog_analysis::{EventRef, Events};
 use stormlog_format::classify::is_sample;

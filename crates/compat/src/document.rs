@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::gap::GapFinding;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::Report;
-use stormlog_analysis::gap::GapFinding;
 use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_format::{Map, Text};
 use stormlog_report::analyze;

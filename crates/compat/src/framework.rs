@@ -5,7 +5,7 @@
 mod advice;
 mod usage;
 
-use stormlog_analysis::gap::regression::mean;
+use crate::gap::regression::mean;
 use stormlog_format::{Map, Text, Value, names};
 
 pub use advice::{priority_actions, suggestions};

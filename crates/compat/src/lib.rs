@@ -4,9 +4,9 @@
 //!
 //! Existing scripts and dashboards read the reports of stormlog 0.3.9, so thresholds, sort orders
 //! and rounding are the same as in stormlog 0.3.9, including its quirks. The findings for users
-//! come from `analysis::detect` and not from this crate. Only the program and the Python crate
-//! depend on this crate. The program and the Python crate run the analyses of this crate only when
-//! they write the keys or lines of stormlog 0.3.9.
+//! come from `analysis::detect` and not from this crate. Only the front ends
+//! depend on this crate: the program, the Python crate and the lake. They run its analyses only when
+//! they write the keys, lines or rows of stormlog 0.3.9.
 
 mod analyses;
 pub mod collective;
@@ -15,6 +15,8 @@ pub mod derived;
 pub mod distributed;
 mod document;
 pub mod framework;
+pub mod gap;
+mod issues;
 mod lines;
 pub mod optimization;
 pub mod projection;
@@ -22,6 +24,7 @@ mod rank_story;
 
 pub use analyses::Analyses;
 pub use document::ReportDocument;
+pub use issues::hidden_memory_anomalies;
 pub use lines::lines;
 pub use rank_story::story_of_ranks;
 

@@ -1,6 +1,6 @@
 //! The lines that the `analyze` command of stormlog 0.3.9 prints, and its advice on gaps.
 
-use stormlog_analysis::gap::GapClass;
+use crate::gap::GapClass;
 use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_format::byte_text;
 

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stormlog_analysis::issue::{self, DecidedState, Decision, SidecarError};
 use stormlog_analysis::query::{self, EventFilter, Store};
+use stormlog_compat::hidden_memory_anomalies;
 
 use crate::convert::{Reading, dict_of, dicts_of, text_to_python};
 use crate::errors::{invalid_value, raise};
@@ -115,7 +116,8 @@ impl QueryStore {
             if include_findings {
                 self.0.issues_with_findings(&filter, &states)
             } else {
-                self.0.issues(&filter, &states)
+                let anomalies = || hidden_memory_anomalies(&self.0);
+                self.0.issues_with(anomalies, &filter, &states)
             }
         });
         found
@@ -207,7 +209,7 @@ impl QueryStore {
     fn all_issues(&self) -> Vec<issue::Issue> {
         let filter = issue::IssueFilter::default();
         let mut issues = self.0.issues_with_findings(&filter, &HashMap::new());
-        issues.extend(self.0.hidden_memory_anomalies());
+        issues.extend(hidden_memory_anomalies(&self.0));
         issues
     }
 }

@@ -12,7 +12,7 @@ use crate::detect::Kind;
 use crate::digest::sha256_hex;
 
 /// The kind of the anomalies of hidden memory that the rules of stormlog 0.3.9 find.
-pub(super) const HIDDEN_MEMORY_ANOMALY: &str = "hidden_memory_anomaly";
+pub const HIDDEN_MEMORY_ANOMALY: &str = "hidden_memory_anomaly";
 
 /// The kinds of problems that stormlog 0.3.9 has fingerprints for.
 pub const ISSUE_KINDS: [&str; 4] = [

@@ -14,17 +14,21 @@ use crate::query::SourceKind;
 use crate::timeline::Member;
 
 /// A hit: one occurrence of a problem.
-pub(crate) struct Hit {
-    pub(crate) kind: &'static str,
-    pub(crate) dimensions: Map,
-    pub(crate) title: Text,
-    pub(crate) severity: Text,
-    pub(crate) evidence: EvidenceLink,
-    pub(crate) details: Map,
+#[expect(
+    missing_docs,
+    reason = "a hit has the fields of the issue that it becomes"
+)]
+pub struct Hit {
+    pub kind: &'static str,
+    pub dimensions: Map,
+    pub title: Text,
+    pub severity: Text,
+    pub evidence: EvidenceLink,
+    pub details: Map,
     /// Other sessions that share the problem, besides the session of the evidence.
-    pub(crate) peers: Vec<Text>,
+    pub peers: Vec<Text>,
     /// Ids that earlier versions gave the same issue.
-    pub(crate) former_ids: Vec<Text>,
+    pub former_ids: Vec<Text>,
 }
 
 /// Issues while hits are being added, in the order in which they were first seen.
@@ -154,6 +158,15 @@ fn see(issue: &mut Issue, evidence: EvidenceLink, peers: &[Text]) {
     issue.evidence.push(evidence);
 }
 
+/// Gathers hits into issues, the most severe and latest first.
+pub fn issues_of_hits(hits: impl IntoIterator<Item = Hit>) -> Vec<Issue> {
+    let mut found = Gathering::default();
+    for hit in hits {
+        found.add(hit);
+    }
+    found.finish()
+}
+
 /// Converts the findings of diagnosed runs to issues, without a query store.
 pub(crate) fn issues_of_findings<'a>(
     runs: impl Iterator<Item = (&'a [Member<'a>], &'a Diagnosis)>,
@@ -163,13 +176,7 @@ pub(crate) fn issues_of_findings<'a>(
         let file = file.map_or("", String::as_str);
         (file.into(), SourceKind::of_recording(Path::new(file)))
     };
-    let mut found = Gathering::default();
-    for (run, diagnosis) in runs {
-        for hit in finding::hits(run, diagnosis, &home) {
-            found.add(hit);
-        }
-    }
-    found.finish()
+    issues_of_hits(runs.flat_map(|(run, diagnosis)| finding::hits(run, diagnosis, &home)))
 }
 
 #[cfg(test)]

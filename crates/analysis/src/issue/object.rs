@@ -48,7 +48,7 @@ pub struct StateInfo {
 
 impl EvidenceLink {
     /// An event as evidence. The file in `source_path` contains the event.
-    pub(super) fn of_event(
+    pub fn of_event(
         event: EventRef<'_>,
         source_path: Text,
         source_kind: SourceKind,

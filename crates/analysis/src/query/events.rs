@@ -161,7 +161,7 @@ impl EventRows {
 
 /// The path that query results show as `source_path` for the events of a session: its first file,
 /// or the path of the source if no file is known.
-pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Text {
+pub fn source_path(session: &LoadedSession, source: &super::Source) -> Text {
     match session.sources.first() {
         Some(first) => first.as_str().into(),
         None => path_text(&source.path),

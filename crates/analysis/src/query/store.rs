@@ -174,7 +174,7 @@ impl Store {
 
     /// The sessions of a source with their events. When the source cannot be loaded, the result is
     /// empty and a warning is added.
-    pub(crate) fn loaded(&self, place: usize) -> Arc<Loaded> {
+    pub fn loaded(&self, place: usize) -> Arc<Loaded> {
         let load = || {
             let source = &self.catalog.sources[place];
             let outcome = load(source).unwrap_or_else(|error| {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use stormlog_analysis::analyze::Report;
 use stormlog_analysis::detect::{Finding, Kind, Severity};
-use stormlog_analysis::issue::{DecidedState, Decision, Issue, IssueFilter, States};
+use stormlog_analysis::issue::{DecidedState, Decision, IssueFilter, States};
 use stormlog_analysis::query::Store;
 use stormlog_analysis::{Loaded, gather};
 use stormlog_format::Value;
@@ -54,24 +54,16 @@ fn clean_programs_are_clean() {
     }
 }
 
-/// A neighbour's memory on the same device is an anomaly by the rules of stormlog 0.3.9.
 #[test]
 fn issues_are_judged_by_the_detectors_alone() {
     let report = of_fixture("h200_shared_gpu");
     let mut found: Vec<&str> = kinds(&report).into_iter().map(Kind::as_str).collect();
     found.sort_unstable();
     let store = Store::open(&[fixture("h200_shared_gpu")]);
-    let kinds_of = |issues: Vec<Issue>| {
-        let kinds = issues.iter().map(|issue| issue.kind.to_string());
-        let mut kinds: Vec<String> = kinds.collect();
-        kinds.sort_unstable();
-        kinds
-    };
-    let (all, states) = (IssueFilter::default(), HashMap::new());
-    assert_eq!(kinds_of(store.issues_with_findings(&all, &states)), found);
-    let by_old_rules = kinds_of(store.issues(&all, &states));
-    assert_eq!(by_old_rules, ["hidden_memory_anomaly"]);
-    assert_eq!(kinds_of(store.hidden_memory_anomalies()), by_old_rules);
+    let issues = store.issues_with_findings(&IssueFilter::default(), &HashMap::new());
+    let mut kinds: Vec<String> = issues.iter().map(|one| one.kind.to_string()).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, found);
 }
 
 #[test]

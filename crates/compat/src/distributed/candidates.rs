@@ -1,9 +1,9 @@
 //! Possible problems of a rank: alerts, gaps and collective communication, each with its time and
 //! severity.
 
+use crate::gap::{self, GapThresholds};
 use serde::Serialize;
 use stormlog_analysis::detect::Severity;
-use stormlog_analysis::gap::{self, GapThresholds};
 use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
 use stormlog_analysis::{EventRef, Events};
 use stormlog_format::{EventType, Text, byte_text};

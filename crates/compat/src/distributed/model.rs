@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::gap::samples::device_gap;
 use serde::Serialize;
-use stormlog_analysis::gap::samples::device_gap;
 use stormlog_analysis::phases::PhaseReplay;
 use stormlog_analysis::{EventRef, Events};
 use stormlog_format::Text;

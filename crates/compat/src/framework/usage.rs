@@ -1,6 +1,6 @@
 //! Finds leaks, repetition and stepwise growth in a series of memory readings.
 
-use stormlog_analysis::gap::regression::{mean, pearson, sample_deviation};
+use crate::gap::regression::{mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
 
 use super::EDGE;

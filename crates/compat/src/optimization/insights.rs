@@ -1,7 +1,7 @@
 //! Makes observations about the duration and the memory of profiled calls, such as slow functions.
 
+use crate::gap::regression::{fit, mean, pearson, sample_deviation};
 use serde::Serialize;
-use stormlog_analysis::gap::regression::{fit, mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
 
 use super::{ProfileThresholds, ProfiledCall, by_function, names, quantile, texts};

@@ -1,7 +1,7 @@
 //! Finds patterns in profiled calls that waste memory, such as leaks, fragmentation and spikes.
 
+use crate::gap::regression::mean;
 use serde::Serialize;
-use stormlog_analysis::gap::regression::mean;
 use stormlog_format::{Map, Text, Value};
 
 use super::{ProfileThresholds, ProfiledCall, by_function, count, names, quantile, texts};

@@ -2,3 +2,4 @@
 
 mod dependents;
 mod document;
+mod issues;

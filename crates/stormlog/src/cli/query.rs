@@ -14,6 +14,7 @@ use stormlog_analysis::query::{
     CorrelationFilter, EventFilter, OomBundle, OomFilter, RunAttachmentFilter, RunRow,
     SessionFilter, Store,
 };
+use stormlog_compat::hidden_memory_anomalies;
 use stormlog_format::json::map_of;
 use stormlog_report::rows::{Columns, Rows};
 
@@ -172,7 +173,7 @@ fn issues(question: Issues, console: &mut Console<'_>) -> anyhow::Result<Exit> {
         session_id: question.session_id,
     };
     answer(&question.sources, console, |store, console| {
-        let rows = store.issues(&filter, &HashMap::new());
+        let rows = store.issues_with(|| hidden_memory_anomalies(store), &filter, &HashMap::new());
         let rows = Rows::new(Columns::ISSUES, rows.iter().map(map_of));
         question.output.print(rows, console)
     })

@@ -85,7 +85,7 @@ impl Asker {
         let recorded = Recorded::read(self).await?;
         let anomalies = self.anomalies(&recorded).await?;
         let store = Store::of_parts(recorded.into_parts(events));
-        Ok(store.issues_with_anomalies(&anomalies, filter, &HashMap::new()))
+        Ok(store.issues_with(|| anomalies, filter, &HashMap::new()))
     }
 
     /// The hidden-memory anomalies, which were detected from all samples of a session when the

@@ -16,6 +16,7 @@ use stormlog_analysis::timeline::{id_of_run, run_id_of, run_id_of_start, runs_of
 use stormlog_analysis::{
     Damage, Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups,
 };
+use stormlog_compat::hidden_memory_anomalies;
 use stormlog_format::json::{Layout, Writer, map_of};
 use stormlog_format::{EventType, Map as Object, SessionSummary, Text};
 use stormlog_lake_tables::Table;
@@ -369,7 +370,7 @@ impl Cluster<'_> {
         let (all, no_states) = (IssueFilter::default(), std::collections::HashMap::new());
         let mut issues = store.issues_of_report(report, &all, &no_states);
         // `query issues` lists the anomalies that stormlog 0.3.9 finds.
-        issues.extend(store.hidden_memory_anomalies());
+        issues.extend(hidden_memory_anomalies(store));
         for issue in issues {
             let first = issue.affected_sessions.first().map(ToString::to_string);
             let seen = issue

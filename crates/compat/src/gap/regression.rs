@@ -1,6 +1,6 @@
 //! Fits a straight line through points and tests its slope.
 
-pub use crate::stats::median;
+pub use stormlog_analysis::median;
 
 /// A line fitted by least squares.
 #[derive(Clone, Copy, Debug, PartialEq)]

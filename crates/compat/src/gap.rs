@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_analysis::detect::Severity;
+use stormlog_analysis::{EventRef, Events};
 use stormlog_format::classify::is_sample;
 use stormlog_format::json::by_name;
 use stormlog_format::whole;
 
-use crate::columns::{EventRef, Events};
-use crate::detect::Severity;
 use regression::{fit, mean, sample_deviation};
 use samples::{device_gap, device_total};
 

@@ -1,6 +1,6 @@
 //! The gap between the used and the reserved memory of a sample.
 
-use crate::columns::EventRef;
+use stormlog_analysis::EventRef;
 
 /// The gap of an event: bytes in use on the device beyond the bytes that the allocator reserved.
 /// The gap is `None` when used or reserved bytes are unknown.

@@ -1,22 +1,32 @@
 //! Finds hidden-memory anomalies as issues: findings about the gap between the memory used on the
 //! device and the memory reserved by the allocator.
 
+use rayon::prelude::*;
+use stormlog_analysis::LoadedSession;
+use stormlog_analysis::issue::fingerprint::HIDDEN_MEMORY_ANOMALY;
+use stormlog_analysis::issue::{EvidenceLink, Hit, Issue, backend, issues_of_hits};
+use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
+use stormlog_analysis::query::{Source, Store, source_path};
 use stormlog_format::{Map, Value, byte_text};
 
-use super::fingerprint::HIDDEN_MEMORY_ANOMALY;
-use super::gather::Hit;
-use super::labels::backend;
-use super::object::EvidenceLink;
-use crate::LoadedSession;
 use crate::gap::{self, GapThresholds, Number};
-use crate::phases::{PhaseAttribution, PhaseReplay};
-use crate::query::{Source, source_path};
 
 /// Sessions with fewer events are too short for an analysis of the gap.
 const FEWEST_EVENTS: usize = 3;
 
+/// The anomalies of hidden memory, as issues. They are found in most runs, also in those without a
+/// problem.
+pub fn hidden_memory_anomalies(store: &Store) -> Vec<Issue> {
+    let sources = store.catalog().sources.iter().enumerate();
+    issues_of_hits(sources.flat_map(|(index, source)| {
+        let sessions = &store.loaded(index).sessions;
+        let hits = sessions.par_iter().map(|session| hits(session, source));
+        hits.collect::<Vec<_>>().into_iter().flatten()
+    }))
+}
+
 /// The findings about the gap in a session, each as a hit (one occurrence) of an issue.
-pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit> {
+fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit> {
     let events = &session.events;
     if events.len() < FEWEST_EVENTS {
         return Vec::new();
