@@ -16,7 +16,7 @@ pub fn record_id(record: &Map) -> Text {
 }
 
 /// The first `digits` hexadecimal digits of the SHA-256 hash of a text.
-pub(crate) fn sha256_hex(text: &str, digits: usize) -> String {
+pub fn sha256_hex(text: &str, digits: usize) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(text) {
         let _ = write!(hex, "{byte:02x}");

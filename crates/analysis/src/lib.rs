@@ -23,13 +23,10 @@ pub mod listing;
 mod liveness;
 mod load;
 mod load_error;
-pub mod loose;
-pub mod markers;
 mod notices;
 mod open_run;
 mod overview;
 pub mod pack;
-pub mod phases;
 pub mod query;
 mod rank_name;
 pub mod regular_file;
@@ -48,7 +45,7 @@ pub use catalog::{
 };
 pub use columns::{EventRef, Events, EventsBuilder, Origin, RowId};
 pub use damage::Damage;
-pub use digest::record_id;
+pub use digest::{record_id, sha256_hex};
 pub use gather::{Gathered, gather};
 pub use load::{
     LoadOptions, Loaded, LoadedSession, OnError, ParsedFiles, Removed, StreamedLines, TooLarge,

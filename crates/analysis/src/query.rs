@@ -9,13 +9,10 @@
 mod about;
 mod attachments;
 mod catalog;
-mod correlate;
 mod envelope;
 mod events;
-mod evidence;
 mod filter;
 mod iso_time;
-mod marker_evidence;
 mod ooms;
 mod payload;
 mod recorded_runs;
@@ -31,18 +28,15 @@ mod summary;
 mod uncounted_events;
 mod warnings;
 
+pub use about::is_alert;
 pub use attachments::{RunAttachmentFilter, RunAttachmentRow};
 pub use catalog::{Catalog, CatalogWarning, Source, SourceKind};
-pub use correlate::{
-    Confidence, CorrelationError, CorrelationFilter, CorrelationResult, DEFAULT_WINDOW_NS, Scope,
-};
 pub use envelope::{RunAttachment, RunEnvelope, RunSessionRef};
 pub use events::{EventFilter, EventRow, EventRows, source_path};
-pub use evidence::{EVIDENCE_KINDS, Evidence};
-pub(crate) use filter::fits;
+pub use filter::fits;
 pub use iso_time::{iso_to_ns, parse_time};
 pub use ooms::{OomBundle, OomFilter};
-pub(crate) use payload::path_text;
+pub use payload::path_text;
 pub use runs::{RunContext, RunFilter, RunRow};
 pub use sessions::{SessionFilter, SessionRow};
 pub use sidecar::{AttachmentFilter, ExternalAttachment};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::gap::{self, GapFinding, GapThresholds};
+use crate::phases::{PhaseAttribution, PhaseReplay};
 use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, Report, analyze_alongside};
-use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
 use stormlog_analysis::{Events, Loaded, LoadedSession, timeline};
 use stormlog_format::byte_text;
 

@@ -5,8 +5,8 @@ mod first_cause;
 
 use std::collections::BTreeMap;
 
+use crate::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
 use hashbrown::HashMap;
-use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
 use stormlog_analysis::{EventRef, Events, Origin, RowId};
 use stormlog_format::{EventType, Text};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::gap::GapFinding;
+use crate::phases::PhaseAttribution;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::Report;
-use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_format::{Map, Text};
 use stormlog_report::analyze;
 

@@ -1,11 +1,11 @@
 //! Finds hidden-memory anomalies as issues: findings about the gap between the memory used on the
 //! device and the memory reserved by the allocator.
 
+use crate::phases::{PhaseAttribution, PhaseReplay};
 use rayon::prelude::*;
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::issue::fingerprint::HIDDEN_MEMORY_ANOMALY;
 use stormlog_analysis::issue::{EvidenceLink, Hit, Issue, backend, issues_of_hits};
-use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
 use stormlog_analysis::query::{Source, Store, source_path};
 use stormlog_format::{Map, Value, byte_text};
 

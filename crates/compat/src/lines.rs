@@ -1,7 +1,7 @@
 //! The lines that the `analyze` command of stormlog 0.3.9 prints, and its advice on gaps.
 
 use crate::gap::GapClass;
-use stormlog_analysis::phases::PhaseAttribution;
+use crate::phases::PhaseAttribution;
 use stormlog_format::byte_text;
 
 use crate::analyses::Analyses;

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyList};
-use stormlog_analysis::markers::{self, Marker, Subject};
 use stormlog_compat::collective::{self, CollectiveAttribution, CollectiveConfig, FIELDS, Preset};
 use stormlog_compat::cross_rank::{self, CrossRank, FirstCause};
 use stormlog_compat::gap::{self, GapThresholds, Number};
+use stormlog_compat::markers::{self, Marker, Subject};
 use stormlog_format::Text;
 
 use crate::any_events::AnyEvents;

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 use stormlog_analysis::Events;
-use stormlog_analysis::loose::{LooseEvent, LooseRank};
+use stormlog_compat::loose::{LooseEvent, LooseRank};
 use stormlog_format::{Counters, Event, Map, Text, Value, Version};
 
 use crate::convert::{Reading, scalar};
@@ -145,7 +145,7 @@ fn event(object: &Bound<'_, PyAny>) -> PyResult<Event> {
 /// is read from the event's own field or, if that is missing, from the event's metadata.
 pub(crate) fn phase_origin(
     object: &Bound<'_, PyAny>,
-) -> PyResult<stormlog_analysis::phases::PhaseOrigin> {
+) -> PyResult<stormlog_compat::phases::PhaseOrigin> {
     let metadata = field(object, "metadata")?;
     let either = |name: &str, usable: fn(&Value) -> bool| -> PyResult<Option<Value>> {
         let direct = value(object, name)?.filter(usable);
@@ -158,7 +158,7 @@ pub(crate) fn phase_origin(
     };
     let is_integer = |value: &Value| matches!(value, Value::Int(_));
     let is_text = |value: &Value| matches!(value, Value::Text(_));
-    Ok(stormlog_analysis::phases::PhaseOrigin {
+    Ok(stormlog_compat::phases::PhaseOrigin {
         thread_id: either("origin_thread_id", is_integer)?.and_then(|v| v.as_int()),
         scope_id: either("origin_phase_scope_id", is_text)?.and_then(text_of_value),
     })

@@ -1,12 +1,12 @@
-//! Converts the filters of the Python package to the filters of `stormlog_analysis`, which select
+//! Converts the filters of the Python package to the filters of the Rust crates, which select
 //! events, sessions, runs and issues in queries.
 
 use pyo3::prelude::*;
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    AttachmentFilter, CorrelationFilter, EventFilter, OomFilter, RunAttachmentFilter, RunFilter,
-    Scope, SessionFilter,
+    AttachmentFilter, EventFilter, OomFilter, RunAttachmentFilter, RunFilter, SessionFilter,
 };
+use stormlog_compat::correlate::{CorrelationFilter, Scope};
 use stormlog_format::{Map, Text, Value, python_str};
 
 use crate::convert::Reading;

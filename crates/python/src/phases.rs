@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use stormlog_analysis::loose::LooseEvent;
-use stormlog_analysis::phases::{
+use stormlog_compat::cross_rank::ResolvePhase;
+use stormlog_compat::loose::LooseEvent;
+use stormlog_compat::phases::{
     self, Action, Boundary, PhaseAttribution, PhaseOrigin, Resolution, ScopeSpan,
 };
-use stormlog_compat::cross_rank::ResolvePhase;
 use stormlog_format::Text;
 
 use crate::any_events::{AnyEvents, field, loose_event, phase_origin};

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stormlog_analysis::issue::{self, DecidedState, Decision, SidecarError};
 use stormlog_analysis::query::{self, EventFilter, Store};
-use stormlog_compat::hidden_memory_anomalies;
+use stormlog_compat::{correlate, hidden_memory_anomalies};
 
 use crate::convert::{Reading, dict_of, dicts_of, text_to_python};
 use crate::errors::{invalid_value, raise};
@@ -92,7 +92,7 @@ impl QueryStore {
         wanted: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let filter = Wanted::of(wanted)?.correlation(py)?;
-        let result = py.detach(|| self.0.correlate(&filter));
+        let result = py.detach(|| correlate::correlate(&self.0, &filter));
         dict_of(py, &result.map_err(|error| invalid_value(py, error))?)
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn metadata_text(event: EventRef<'_>, key: &str) -> Option<Text> {
 }
 
 /// Whether the event is an alert.
-pub(crate) fn is_alert(event: EventRef<'_>) -> bool {
+pub fn is_alert(event: EventRef<'_>) -> bool {
     let kind = event.event_type();
     is_alert_type(kind)
         || may_have(event.metadata_words(), &[&SEVERITY])

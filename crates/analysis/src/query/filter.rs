@@ -2,7 +2,7 @@
 
 /// Whether a filter accepts a value. A filter without a wanted value accepts every value; a filter
 /// with one does not accept an unknown value.
-pub(crate) fn fits<W, G>(wanted: Option<&W>, given: Option<&G>) -> bool
+pub fn fits<W, G>(wanted: Option<&W>, given: Option<&G>) -> bool
 where
     W: PartialEq<G>,
     G: ?Sized,

@@ -23,6 +23,6 @@ pub(crate) fn integer(map: &Map, key: &str) -> Option<i64> {
 
 /// A path as query results show it: a file that was unpacked from a pack is shown as part of the
 /// pack.
-pub(crate) fn path_text(path: &Path) -> Text {
+pub fn path_text(path: &Path) -> Text {
     pack::shown(path).to_string_lossy().into_owned().into()
 }

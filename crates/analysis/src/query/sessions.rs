@@ -90,7 +90,7 @@ impl super::Store {
     }
 
     /// One row per session id; if an id occurs several times, the oldest session counts.
-    pub(crate) fn session_by_id(&self) -> HashMap<Text, SessionRow> {
+    pub fn session_by_id(&self) -> HashMap<Text, SessionRow> {
         let rows = self.sessions_as_written().iter();
         rows.map(|row| (row.summary.session_id.clone(), row.clone()))
             .collect()

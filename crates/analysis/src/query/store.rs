@@ -244,7 +244,7 @@ impl Store {
 
     /// The rollups of a source with their windows. `None` when the rollups do not match the
     /// manifest.
-    pub(crate) fn rollup_windows(&self, place: usize) -> Option<Arc<RollupFile>> {
+    pub fn rollup_windows(&self, place: usize) -> Option<Arc<RollupFile>> {
         if self.is_of_parts {
             return self.rollups(place);
         }

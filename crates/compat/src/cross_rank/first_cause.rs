@@ -1,8 +1,8 @@
 //! Finds the rank whose memory rose first, with the rules of stormlog 0.3.9.
 
+use crate::phases::PhaseAttribution;
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_format::{Map, Text, names, whole};
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};

@@ -2,9 +2,9 @@
 //! severity.
 
 use crate::gap::{self, GapThresholds};
+use crate::phases::{PhaseAttribution, PhaseReplay};
 use serde::Serialize;
 use stormlog_analysis::detect::Severity;
-use stormlog_analysis::phases::{PhaseAttribution, PhaseReplay};
 use stormlog_analysis::{EventRef, Events};
 use stormlog_format::{EventType, Text, byte_text};
 

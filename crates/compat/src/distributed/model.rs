@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gap::samples::device_gap;
+use crate::phases::PhaseReplay;
 use serde::Serialize;
-use stormlog_analysis::phases::PhaseReplay;
 use stormlog_analysis::{EventRef, Events};
 use stormlog_format::Text;
 use stormlog_format::classify::is_sample;

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{
-    CorrelationFilter, EventFilter, OomBundle, OomFilter, RunAttachmentFilter, RunRow,
-    SessionFilter, Store,
+    EventFilter, OomBundle, OomFilter, RunAttachmentFilter, RunRow, SessionFilter, Store,
 };
+use stormlog_compat::correlate::{self, CorrelationFilter};
 use stormlog_compat::hidden_memory_anomalies;
 use stormlog_format::json::map_of;
 use stormlog_report::rows::{Columns, Rows};
@@ -201,7 +201,7 @@ fn correlate(question: Correlate, console: &mut Console<'_>) -> anyhow::Result<E
         limit: question.limit,
     };
     answer(&question.sources, console, |store, console| {
-        let result = store.correlate(&filter)?;
+        let result = correlate::correlate(store, &filter)?;
         let rows = result.evidence.iter().map(map_of);
         let rows = Rows::new(Columns::CORRELATE, rows).with_document(map_of(&result));
         question.output.print(rows, console)

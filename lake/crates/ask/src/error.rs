@@ -1,7 +1,7 @@
 //! The errors of queries over a lake.
 
 use datafusion::error::DataFusionError;
-use stormlog_analysis::query::CorrelationError;
+use stormlog_compat::correlate::CorrelationError;
 use stormlog_lake_tables::LakeError;
 
 /// Why a query over a lake failed.

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use futures::TryStreamExt;
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
-    CorrelationError, CorrelationFilter, CorrelationResult, GroupBy, Metric, OomBundle, OomFilter,
-    SessionFilter, SessionRow, Store, SummaryRow,
+    GroupBy, Metric, OomBundle, OomFilter, SessionFilter, SessionRow, Store, SummaryRow,
 };
 use stormlog_analysis::record_id;
+use stormlog_compat::correlate::{self, CorrelationError, CorrelationFilter, CorrelationResult};
 use stormlog_format::json::parse;
 use stormlog_format::{EventType, metadata_keys};
 
@@ -69,7 +69,7 @@ impl Asker {
         let sql = queries.map(|query| query.sql("chosen"));
         self.gather(&sql, &mut events).await?;
         let parts = Recorded::read(self).await?.into_parts(events);
-        Ok(Store::of_parts(parts).correlate(filter)?)
+        Ok(correlate::correlate(&Store::of_parts(parts), filter)?)
     }
 
     /// The issues (recurring problems) in the lake, as `stormlog query` lists them for files: the

@@ -7,10 +7,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
-use stormlog_analysis::query::{
-    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, OomBundle, OomFilter,
-    Scope, SessionFilter,
-};
+use stormlog_analysis::query::{GroupBy, Metric, OomBundle, OomFilter, SessionFilter};
+use stormlog_compat::correlate::{CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, Scope};
 use stormlog_format::Text;
 use stormlog_format::json::map_of;
 use stormlog_report::rows::{Columns, Rows};

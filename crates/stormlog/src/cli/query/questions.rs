@@ -3,9 +3,8 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
-use stormlog_analysis::query::{
-    DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric, RunFilter, Scope,
-};
+use stormlog_analysis::query::{GroupBy, Metric, RunFilter};
+use stormlog_compat::correlate::{DEFAULT_WINDOW_NS, EVIDENCE_KINDS, Scope};
 use stormlog_format::Text;
 
 use super::output::{Flat, Nested};

@@ -8,10 +8,9 @@ use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::issue::IssueFilter;
-use stormlog_analysis::query::{
-    CorrelationFilter, GroupBy, Metric, OomBundle, OomFilter, Scope, SessionFilter, Store,
-};
+use stormlog_analysis::query::{GroupBy, Metric, OomBundle, OomFilter, SessionFilter, Store};
 use stormlog_analysis::{LoadOptions, OnError, gather};
+use stormlog_compat::correlate::{self, CorrelationFilter, Scope};
 use stormlog_compat::hidden_memory_anomalies;
 use stormlog_format::Map;
 use stormlog_format::json::{Layout, Writer, map_of, parse};
@@ -144,7 +143,7 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
 
 async fn compare_moment(name: &str, asker: &Asker, store: &Store, filter: &CorrelationFilter) {
     let of_lake = asker.correlate(filter).await.unwrap();
-    let of_files = store.correlate(filter).unwrap();
+    let of_files = correlate::correlate(store, filter).unwrap();
     assert_same(
         &format!("{name}: anchor"),
         &texts([of_lake.anchor.clone()]),

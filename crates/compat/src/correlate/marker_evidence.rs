@@ -1,33 +1,30 @@
 //! Converts timeline markers (single events and phases) to evidence.
 
+use stormlog_analysis::query::{SourceKind, Store, source_path};
+use stormlog_analysis::{EventRef, LoadedSession};
 use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};
 
-use super::catalog::SourceKind;
-use super::events::source_path;
 use super::evidence::{Evidence, evidence_id};
 use crate::markers::{Marker, Subject, of_events};
-use crate::{EventRef, LoadedSession};
 
-impl super::Store {
-    pub(crate) fn marker_evidence(&self) -> Vec<Evidence> {
-        let mut found = Vec::new();
-        for (index, source) in self.catalog().sources.iter().enumerate() {
-            if source.kind == SourceKind::DiagnoseBundle {
-                continue;
-            }
-            for session in &self.loaded(index).sessions {
-                let path = source_path(session, source);
-                let markers = of_events(&session.events, true);
-                found.extend(markers.iter().map(|marker| Evidence {
-                    source_path: path.clone(),
-                    source_kind: source.kind.as_str().into(),
-                    ..of_marker(marker, session)
-                }));
-            }
+pub(super) fn marker_evidence(store: &Store) -> Vec<Evidence> {
+    let mut found = Vec::new();
+    for (index, source) in store.catalog().sources.iter().enumerate() {
+        if source.kind == SourceKind::DiagnoseBundle {
+            continue;
         }
-        found
+        for session in &store.loaded(index).sessions {
+            let path = source_path(session, source);
+            let markers = of_events(&session.events, true);
+            found.extend(markers.iter().map(|marker| Evidence {
+                source_path: path.clone(),
+                source_kind: source.kind.as_str().into(),
+                ..of_marker(marker, session)
+            }));
+        }
     }
+    found
 }
 
 fn of_marker(marker: &Marker, session: &LoadedSession) -> Evidence {

@@ -1,9 +1,9 @@
 //! Events that callers of the Python API pass as plain mappings. Such events need not follow the
 //! schema.
 
+use stormlog_analysis::EventRef;
 use stormlog_format::{Map, Text, Value};
 
-use crate::columns::EventRef;
 use crate::phases::{Boundary, Moment};
 
 /// An event in which any field may be missing.

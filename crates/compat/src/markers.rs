@@ -3,11 +3,10 @@
 
 use hashbrown::HashMap;
 use serde::Serialize;
+use stormlog_analysis::{Events, event_label};
 use stormlog_format::{EventType, Text, classify};
 
-use crate::columns::Events;
 use crate::loose::LooseEvent;
-use crate::notices::event_label;
 use crate::phases::{PhaseReplay, ScopeSpan, path_text};
 
 /// An event at one time, or a phase between two times.

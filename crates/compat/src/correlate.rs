@@ -1,12 +1,16 @@
 //! Finds evidence around a point in time, the most certain first.
 
+mod evidence;
+mod marker_evidence;
+mod rollup_evidence;
+
 use serde::Serialize;
+use stormlog_analysis::query::{EventFilter, Store, fits};
+use stormlog_analysis::record_id;
 use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text};
 
-use super::events::EventFilter;
-use super::evidence::Evidence;
-use super::filter::fits;
+pub use evidence::{EVIDENCE_KINDS, Evidence};
 
 /// The default time window before and after the point in time, in nanoseconds.
 pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;
@@ -119,6 +123,46 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    fn of(store: &Store, filter: &CorrelationFilter) -> Result<Self, CorrelationError> {
+        let of_filter = Self {
+            window_ns: filter.window_ns,
+            scope: filter.scope,
+            ..Self::default()
+        };
+        let Some(wanted) = &filter.record_id else {
+            return Ok(Self {
+                at_ns: filter.at_ns.ok_or(CorrelationError::NoAnchor)?,
+                session_id: filter.session_id.clone(),
+                job_id: filter.job_id.clone(),
+                rank: filter.rank,
+                ..of_filter
+            });
+        };
+        let rows = store.events(&EventFilter::default());
+        let found = rows.iter().find(|row| {
+            let record = row.event.to_event().to_record();
+            record_id(&record) == *wanted
+        });
+        let row = found.ok_or_else(|| CorrelationError::UnknownRecord(wanted.clone()))?;
+        let at_ns = row.event.timestamp_ns();
+        if filter.at_ns.is_some_and(|given| given != at_ns) {
+            return Err(CorrelationError::WrongTime);
+        }
+        let origin = row.event.origin();
+        Ok(Self {
+            at_ns,
+            record_id: Some(wanted.clone()),
+            session_id: Some(origin.session_id.clone()),
+            job_id: origin.job_id.clone(),
+            rank: Some(origin.rank),
+            world_size: Some(origin.world_size),
+            source_path: Some(row.source_path.clone()),
+            source_kind: Some(row.source_kind.as_str().into()),
+            event_type: Some(Text::from_bytes(row.event.event_type())),
+            ..of_filter
+        })
+    }
+
     fn to_map(&self) -> Map {
         let mut map = map_of(self);
         map.insert("clock_domain", "unix_epoch_ns");
@@ -201,74 +245,31 @@ impl Moment {
     }
 }
 
-impl super::Store {
-    /// The evidence around a point in time, sorted by confidence, then by distance in time.
-    pub fn correlate(
-        &self,
-        filter: &CorrelationFilter,
-    ) -> Result<CorrelationResult, CorrelationError> {
-        let moment = self.moment(filter)?;
-        let mut evidence: Vec<Evidence> = self
-            .candidates(&moment, &filter.kinds)
-            .into_iter()
-            .filter_map(|evidence| moment.judge(evidence, filter))
-            .collect();
-        evidence.sort_by_cached_key(|evidence| {
-            (
-                evidence.confidence,
-                moment.distance(evidence).unwrap_or(0),
-                evidence.kind,
-                evidence.title.clone(),
-            )
-        });
-        if let Some(limit) = filter.limit {
-            evidence.truncate(limit);
-        }
-        let warnings = self.warnings().into_iter();
-        Ok(CorrelationResult {
-            anchor: moment.to_map(),
-            evidence,
-            warnings: warnings.map(|warning| warning.message).collect(),
-        })
+/// The evidence around a point in time, sorted by confidence, then by distance in time.
+pub fn correlate(
+    store: &Store,
+    filter: &CorrelationFilter,
+) -> Result<CorrelationResult, CorrelationError> {
+    let moment = Moment::of(store, filter)?;
+    let mut evidence: Vec<Evidence> = evidence::candidates(store, &moment, &filter.kinds)
+        .into_iter()
+        .filter_map(|evidence| moment.judge(evidence, filter))
+        .collect();
+    evidence.sort_by_cached_key(|evidence| {
+        (
+            evidence.confidence,
+            moment.distance(evidence).unwrap_or(0),
+            evidence.kind,
+            evidence.title.clone(),
+        )
+    });
+    if let Some(limit) = filter.limit {
+        evidence.truncate(limit);
     }
-
-    fn moment(&self, filter: &CorrelationFilter) -> Result<Moment, CorrelationError> {
-        let of_filter = Moment {
-            window_ns: filter.window_ns,
-            scope: filter.scope,
-            ..Moment::default()
-        };
-        let Some(wanted) = &filter.record_id else {
-            return Ok(Moment {
-                at_ns: filter.at_ns.ok_or(CorrelationError::NoAnchor)?,
-                session_id: filter.session_id.clone(),
-                job_id: filter.job_id.clone(),
-                rank: filter.rank,
-                ..of_filter
-            });
-        };
-        let rows = self.events(&EventFilter::default());
-        let found = rows.iter().find(|row| {
-            let record = row.event.to_event().to_record();
-            crate::record_id(&record) == *wanted
-        });
-        let row = found.ok_or_else(|| CorrelationError::UnknownRecord(wanted.clone()))?;
-        let at_ns = row.event.timestamp_ns();
-        if filter.at_ns.is_some_and(|given| given != at_ns) {
-            return Err(CorrelationError::WrongTime);
-        }
-        let origin = row.event.origin();
-        Ok(Moment {
-            at_ns,
-            record_id: Some(wanted.clone()),
-            session_id: Some(origin.session_id.clone()),
-            job_id: origin.job_id.clone(),
-            rank: Some(origin.rank),
-            world_size: Some(origin.world_size),
-            source_path: Some(row.source_path.clone()),
-            source_kind: Some(row.source_kind.as_str().into()),
-            event_type: Some(Text::from_bytes(row.event.event_type())),
-            ..of_filter
-        })
-    }
+    let warnings = store.warnings().into_iter();
+    Ok(CorrelationResult {
+        anchor: moment.to_map(),
+        evidence,
+        warnings: warnings.map(|warning| warning.message).collect(),
+    })
 }

@@ -1,8 +1,7 @@
 //! Parses the boundary of a phase from an event's metadata.
 
+use stormlog_analysis::EventRef;
 use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
-
-use crate::columns::EventRef;
 
 /// Whether a boundary begins or ends a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

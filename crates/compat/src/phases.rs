@@ -8,6 +8,7 @@ mod attribution;
 mod boundary;
 
 use hashbrown::HashMap;
+use stormlog_analysis::{EventRef, Events};
 use stormlog_format::json::value_of;
 use stormlog_format::{Map, Text, Value};
 
@@ -17,10 +18,8 @@ pub use attribution::{
 };
 pub use boundary::{Action, Boundary, ScopeRecord};
 
-use crate::columns::{EventRef, Events};
-
 /// One pass of a thread through a phase: the time between entering the phase and leaving it, in the
-/// model of stormlog 0.3.9. Detectors read [`crate::timeline::PhaseSpan`] instead.
+/// model of stormlog 0.3.9. Detectors read [`stormlog_analysis::timeline::PhaseSpan`] instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct ScopeSpan {
