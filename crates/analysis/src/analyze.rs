@@ -105,8 +105,6 @@ fn sorted_ids<'a>(summaries: impl Iterator<Item = &'a SessionSummary>) -> Vec<&'
 /// The complete analysis of loaded artifacts, the result of [`analyze`].
 #[derive(Debug)]
 pub struct Report {
-    /// The session that stormlog 0.3.9 would select for its analysis, if any.
-    pub selected: Option<SessionSummary>,
     /// Every session found in the artifacts.
     pub discovered: Vec<SessionSummary>,
     /// The runs, the newest first.
@@ -131,18 +129,6 @@ impl Report {
 
 /// Groups the sessions of loaded artifacts into runs, and searches each run for problems.
 pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report, AnalyzeError> {
-    analyze_alongside(artifacts, options, |_| ()).map(|(report, ())| report)
-}
-
-/// Analyses loaded artifacts while another thread calls `alongside` with a list of sessions, the
-/// newest first. The list has the sessions of the run that [`Report::selected`] belongs to; without
-/// a selected session the list is empty. An `alongside` that uses one core, such as a pass over all
-/// events, takes no additional time on a machine with many cores.
-pub fn analyze_alongside<R: Send>(
-    artifacts: &[Loaded],
-    options: &AnalyzeOptions,
-    alongside: impl FnOnce(&[&LoadedSession]) -> R + Send,
-) -> Result<(Report, R), AnalyzeError> {
     let sessions = in_order(artifacts);
     let discovered = sessions
         .iter()
@@ -159,30 +145,15 @@ pub fn analyze_alongside<R: Send>(
             members.collect()
         })
         .collect();
-    let selected = sessions.iter().map(|(_, session)| session);
-    let selected = selected.min_by_key(|session| {
-        let summary = &session.summary;
-        (session.events.is_empty(), summary.selection_key())
-    });
-    let is_selected =
-        |member: &Member<'_>| selected.is_some_and(|one| std::ptr::eq(one, member.session));
-    let run_of_selected = runs.iter().find(|run| run.iter().any(is_selected));
-    let selected_run = run_of_selected.into_iter().flatten();
-    let selected_run: Vec<&LoadedSession> = selected_run.map(|member| member.session).collect();
-    let (alongside_result, reports) = rayon::join(
-        || alongside(&selected_run),
-        || -> Vec<RunReport> {
-            runs.par_iter()
-                .map(|run| run_report(run, options))
-                .collect()
-        },
-    );
+    let reports: Vec<RunReport> = runs
+        .par_iter()
+        .map(|run| run_report(run, options))
+        .collect();
     // The runs are reversed: they are ordered from the newest, but the history of an issue starts
     // with the oldest.
     let diagnosed = runs.iter().zip(&reports).rev();
     let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
-    let report = Report {
-        selected: selected.map(|session| session.summary.clone()),
+    Ok(Report {
         discovered,
         events: sessions
             .iter()
@@ -197,22 +168,18 @@ pub fn analyze_alongside<R: Send>(
         removed: artifacts
             .iter()
             .fold(Removed::default(), |all, loaded| all.plus(loaded.removed)),
-    };
-    Ok((report, alongside_result))
+    })
 }
 
 /// Sessions, each with the number of its artifact: the index in the list of loaded artifacts.
 pub type Numbered = Vec<(usize, LoadedSession)>;
 /// The sessions to analyze, and the runs that they form. Each run is a list of indices into the
 /// list of sessions.
-pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
+pub type Selected = (Numbered, Vec<Vec<usize>>);
 
 /// The requested sessions, each with the index of its artifact, and for each run the indices of its
 /// sessions. Sessions and runs are ordered from the newest to the oldest.
-pub(crate) fn select(
-    mut sessions: Numbered,
-    options: &AnalyzeOptions,
-) -> Result<Selected, AnalyzeError> {
+pub fn select(mut sessions: Numbered, options: &AnalyzeOptions) -> Result<Selected, AnalyzeError> {
     choose(&mut sessions, options)?;
     let members = sessions.iter().map(Member::of_pair);
     let runs = timeline::runs_newest_first(members);
@@ -315,33 +282,4 @@ fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {
     (0..world_size.min(LARGEST_WORLD))
         .filter(|rank| !recorded.contains(rank))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::{LoadOptions, gather};
-
-    #[test]
-    fn the_function_alongside_sees_only_the_selected_run() {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-        let paths = ["recordings/ddp_two_ranks", "runs/two_ranks"].map(|name| fixtures.join(name));
-        let loaded = gather(&paths, &LoadOptions::default()).expect("it loads");
-        let ids = |sessions: &[&LoadedSession]| -> Vec<Text> {
-            let ids = sessions.iter().map(|one| one.summary.session_id.clone());
-            ids.collect()
-        };
-        let (report, seen) =
-            analyze_alongside(&loaded.loaded, &AnalyzeOptions::default(), ids).expect("analyzed");
-        assert!(report.runs.len() > 1);
-        let selected = report.selected.expect("a session").session_id;
-        let runs = report.runs.iter().map(|run| &run.sessions);
-        let mut runs = runs.map(|run| run.iter().map(|one| one.session_id.clone()).collect());
-        let expected: Option<Vec<Text>> = runs.find(|run: &Vec<Text>| run.contains(&selected));
-        assert_eq!(Some(seen), expected);
-        let nothing = analyze_alongside(&[], &AnalyzeOptions::default(), ids);
-        assert_eq!(nothing.expect("analyzed").1, Vec::<Text>::new());
-    }
 }

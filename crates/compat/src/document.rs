@@ -60,7 +60,7 @@ impl<'a> ReportDocument<'a> {
             collective_attribution: &analyses.collectives,
             cross_rank_analysis: ranks.map(|(cross, cause)| CrossRankKeys::of(cross, cause)),
             session: Sessions {
-                selected_session_id: report.selected.as_ref().map(|one| &one.session_id),
+                selected_session_id: analyses.selected.as_ref().map(|one| &one.session_id),
                 discovered_session_ids: (report.discovered.iter().map(|one| &one.session_id))
                     .collect(),
             },

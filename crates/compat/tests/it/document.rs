@@ -22,7 +22,7 @@ fn ranks_are_compared_under_the_keys_of_stormlog_0_3_9() {
     let document = to_value(&ReportDocument::of(&report, &analyses));
     assert_eq!(document["cross_rank_analysis"]["world_size"], 2);
     let session = &document["session"]["selected_session_id"];
-    let selected = report.selected.as_ref().unwrap().session_id.to_string();
+    let selected = analyses.selected.as_ref().unwrap().session_id.to_string();
     assert_eq!(*session, selected);
     assert_eq!(document["optimization_score"]["score"], 100);
     let lines = lines(&analyses);

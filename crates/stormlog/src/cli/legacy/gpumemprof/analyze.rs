@@ -102,8 +102,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     for line in &lines {
         writeln!(console.out, "{}", for_terminal(line))?;
     }
-    if let Outcome::Analyzed(report, ..) = &outcome
-        && let Some(session) = &report.selected
+    if let Outcome::Analyzed(_, analyses, _) = &outcome
+        && let Some(session) = &analyses.selected
     {
         let id = session.session_id.to_string();
         writeln!(
