@@ -10,7 +10,7 @@ code of the program.
 ``read``
     The program reads all elements, so the container may be the result that the program computes.
 ``kept``
-    Nothing removes the elements, and nothing reads all of them.
+    The program adds elements, nothing removes them, and nothing reads all of them.
 """
 
 from __future__ import annotations
@@ -57,20 +57,22 @@ def retention(place: Place, container: Container | None) -> str | None:
     target = lines.target_of(place)
     if target is None or _is_interactive():
         return None
-    is_read, instructions, stores = False, 0, 0
+    uses: set[str] = set()
+    instructions, stores = 0, 0
     for code in lines.codes_of(target):
         instructions += len(code.co_code) // 2
         if instructions > _MOST_INSTRUCTIONS:
             return None
         numbered = [one for one, _ in lines.numbered(code)]
         stores += sum(_stores(code, numbered, target))
-        for use in _uses(numbered, target):
-            if use == "removed":
-                return use
-            is_read |= use == "read"
-    if stores > 1:
+        uses.update(_uses(numbered, target))
+    if stores > 1 or "removed" in uses:
         return "removed"
-    return "read" if is_read else "kept"
+    if "read" in uses:
+        return "read"
+    # Where the program itself adds nothing, a library does, whose code is not read here: it may
+    # remove elements too.
+    return "kept" if "added" in uses else None
 
 
 def _is_interactive() -> bool:
@@ -148,15 +150,30 @@ def _use(
         return "added"
     if name == "DELETE_SUBSCR":
         return "removed"
-    if name == "STORE_SUBSCR":
+    is_slice = name.endswith("_SLICE") or _makes_slice(numbered[numbered.index(instruction) - 1])
+    if name == "STORE_SUBSCR" and not is_slice:
         return "added" if depth == 1 else "read"
-    if name == "STORE_SLICE":
+    if name.startswith("STORE_S"):
         return "removed"
     if name.startswith("INPLACE_") or instruction.argrepr.endswith("="):
         return "added" if depth == 1 else "read"
-    if name == "BINARY_SLICE" or lines.is_subscript(instruction):
+    if is_slice:
+        return "looked" if _is_of_last(numbered[at]) else "read"
+    if lines.is_subscript(instruction):
         return "looked" if depth >= 1 else "read"
     return "looked" if name.startswith(_TESTS) else "read"
+
+
+def _makes_slice(instruction: dis.Instruction) -> bool:
+    return instruction.opname == "BUILD_SLICE" or type(instruction.argval) is slice
+
+
+def _is_of_last(instruction: dis.Instruction) -> bool:
+    """Whether the first instruction of a slice shows that it has only the last few elements, as
+    ``[-4:]`` has, and not most of them, as ``samples[100:]`` has."""
+    first = instruction.argval
+    start = first.start if type(first) is slice else first
+    return type(start) is int and start < 0
 
 
 def _is_measured(numbered: list[dis.Instruction], loaded: int, target: lines.Target) -> bool:

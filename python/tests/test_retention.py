@@ -14,7 +14,9 @@ import collections, functools, json, queue, sys, time, uuid
 kept = []; read = []; looked = []; cleared = []; cut = []; cache = {}; ids = {}; uuids = {}
 bounded = collections.deque(maxlen=5000); free = collections.deque()
 jobs = queue.Queue(); bounded_jobs = queue.Queue(9000)
-groups = {"a": [], "b": []}
+groups = {"a": [], "b": []}; trimmed = []; burnt = []
+import pool
+pooled = pool.Pool()
 class Service:
     def __init__(self):
         self.undo = []; self.items = collections.OrderedDict(); self.replaced = []
@@ -51,11 +53,15 @@ def main():
             ids[id(object()) + (i << 12)] = text(i); uuids[str(uuid.uuid4())] = text(i)
             bounded.append(text(i)); free.append(text(i)); jobs.put(text(i)); bounded_jobs.put(text(i))
             groups["a"].append(text(i)); groups["b"].append(text(i))
+            pooled.put(text(i)); trimmed.append(text(i)); burnt.append(text(i))
             service.work(i); endless(i); limited(i)
             last = looked[-1], looked[-4:], len(looked), "x" in looked, bool(looked)
         report()
     if len(cleared) > 10**6:
         cleared.clear()
+    if len(trimmed) > 10**6:
+        trimmed[:] = trimmed[-100:]
+    print(burnt[100:][:1], file=sys.stderr)
     if len(cut) > 10**6:
         del cut[:100]
     print(sum(map(len, read)), len(outputs), file=sys.stderr)
@@ -72,6 +78,17 @@ def report():
 main()
 """
 
+# A library, whose code removes elements.
+POOL = """
+class Pool:
+    def __init__(self):
+        self.waiting = []
+    def put(self, item):
+        self.waiting.append(item)
+        if len(self.waiting) > 100_000:
+            self.waiting.clear()
+"""
+
 EXPECTED: dict[str, list[object]] = {
     "kept": ["kept", None, False],
     "outputs": ["kept", None, False],
@@ -80,6 +97,9 @@ EXPECTED: dict[str, list[object]] = {
     "looked": ["kept", None, False],
     "cleared": ["removed", None, False],
     "cut": ["removed", None, False],
+    "trimmed": ["removed", None, False],
+    "burnt": ["read", None, False],
+    "pooled.waiting": [None, None, False],
     # The keys are indices, which may come from a collection that ends.
     "cache": ["kept", None, False],
     "ids": ["kept", None, True],
@@ -100,8 +120,16 @@ EXPECTED: dict[str, list[object]] = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    script = tmp_path_factory.mktemp("retention") / "program.py"
-    script.write_text(SOURCE)
+    return report_of(tmp_path_factory.mktemp("retention"), SOURCE)
+
+
+def report_of(folder: Path, source: str) -> dict[str, list[object]]:
+    """What the program reports about its own containers."""
+    libraries = folder / "site-packages"
+    libraries.mkdir()
+    (libraries / "pool.py").write_text(POOL)
+    script = folder / "program.py"
+    script.write_text(f"import sys\nsys.path.append({str(libraries)!r})\n{source}")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     rows: dict[str, list[object]] = json.loads(done.stdout)
     return rows
@@ -113,7 +141,5 @@ def test_what_becomes_of_the_elements(found: dict[str, list[object]], name: str)
 
 
 def test_a_prompt_may_read_everything(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text("import sys\nsys.ps1 = '>>> '\n" + SOURCE)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["kept"] == [None, None, False]
+    found = report_of(tmp_path, "sys.ps1 = '>>> '\n" + SOURCE)
+    assert found["kept"] == [None, None, False]
