@@ -57,7 +57,7 @@ pub use diagnosis::{Diagnosis, Headline, Outcome, PhasePeak, Scope, diagnose};
 pub use evidence::levels::{
     Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, Unit, levels_of,
 };
-pub use finding::{Finding, Kind, Severity};
+pub use finding::{Finding, Kind, Level, Severity};
 pub use options::Options;
 
 /// Creates a finding about a track (the samples of one rank on one device), for tests of other

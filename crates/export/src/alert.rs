@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_analysis::detect::{Finding, Severity};
+use stormlog_analysis::detect::Finding;
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::names;
 use stormlog_redact::redacted;
@@ -80,7 +80,7 @@ impl Alert<'_> {
                 source: SOURCE,
                 version: VERSION,
                 at_ns: self.at_ns,
-                text: &self.finding.explanation,
+                text: &self.finding.headline,
                 run: self.subject,
                 finding: self.finding,
             }),
@@ -91,21 +91,17 @@ impl Alert<'_> {
     }
 
     fn slack_text(&self) -> String {
-        let severity = match self.finding.severity {
-            Severity::Critical => "critical",
-            Severity::Warning => "warning",
-            Severity::Info => "note",
-        };
         let subject = self.subject;
         let program = subject.program.as_deref().unwrap_or("a run");
         let host = subject.host.as_deref().map(|host| format!(" on {host}"));
         let job = subject.job_id.as_deref().map(|job| format!(", job {job}"));
         let mut lines = vec![
             format!(
-                "Stormlog: {severity} in {program}{host}{job}",
+                "Stormlog: {program}{host}{job}",
                 host = host.unwrap_or_default(),
                 job = job.unwrap_or_default()
             ),
+            self.finding.headline.clone(),
             self.finding.explanation.clone(),
             self.finding.advice.clone(),
         ];
@@ -127,7 +123,7 @@ pub struct AlertDocument<'a> {
     version: u32,
     /// When the finding was detected, in nanoseconds since the Unix epoch.
     at_ns: i64,
-    /// The finding in one sentence.
+    /// The finding in one line.
     text: &'a str,
     /// The run.
     run: &'a Subject,

@@ -33,7 +33,7 @@ pub(crate) fn analyze_runs(
     let outcome = py.detach(|| analyze(&gathered.loaded, &choice));
     let report = outcome.map_err(|error| invalid_value(py, error))?;
     let document = to_value(&analyzed::Document::of(&report)).to_string();
-    let text = analyzed::to_text(&report, Terminal::PLAIN);
+    let text = analyzed::to_text(&report, analyzed::Detail::Short, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
 

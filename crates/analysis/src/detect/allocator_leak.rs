@@ -10,6 +10,7 @@ use super::growth::findings::{Wording, report_growth};
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::AllocatorLeak,
     title: "Allocator leak",
+    noun: "leak",
     label: "leak",
     resource: Judged::Device,
     is_growth: true,

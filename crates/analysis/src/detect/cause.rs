@@ -82,8 +82,30 @@ impl Cause {
     }
 }
 
+impl Cause {
+    /// The holder without markup, and without the module of the main program: `preds`.
+    #[must_use]
+    pub fn short_holder(&self) -> Option<String> {
+        let holder = self.holder.as_deref()?;
+        let holder = holder.strip_suffix(" in `__main__`").unwrap_or(holder);
+        Some(holder.replace('`', ""))
+    }
+
+    /// The line that makes the memory stay, or else the line that allocates it, named as such.
+    /// `None` when no line is known, or only the line at which an allocation failed.
+    #[must_use]
+    pub fn leading_place(&self) -> Option<String> {
+        let place = self.site.as_ref()?.place();
+        match self.site_role {
+            SiteRole::AddsItems => Some(place),
+            SiteRole::Allocates => Some(format!("allocated at {place}")),
+            SiteRole::Fails => None,
+        }
+    }
+}
+
 /// "grow" for several holders, such as "the autograd graphs of 12 tensors in `kept`", else "grows".
-fn verb_of(holder: &str) -> &'static str {
+pub(crate) fn verb_of(holder: &str) -> &'static str {
     let rest = holder.strip_prefix("the ").unwrap_or_default();
     let noun = rest.split_once(" of ").map_or("", |(noun, _)| noun);
     if noun.ends_with('s') { "grow" } else { "grows" }

@@ -16,6 +16,8 @@ pub struct Detector {
     pub kind: Kind,
     /// The title of its issues.
     pub title: &'static str,
+    /// What a finding is called at the beginning of its line, after its level: `LIKELY LEAK`.
+    pub noun: &'static str,
     /// The label of its marks in pictures, in a few words.
     pub label: &'static str,
     /// The memory that it judges.

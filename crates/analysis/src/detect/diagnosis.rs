@@ -2,9 +2,11 @@
 
 mod companion;
 mod headline;
+mod lines;
 mod outcome;
 mod phase_peak;
 mod scope;
+mod urgency;
 
 use rayon::prelude::*;
 
@@ -44,7 +46,9 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         .into_par_iter()
         .map(|kind| (kind, (kind.detector().check)(&context)))
         .collect();
+    urgency::attach(&mut answers);
     companion::demote(&mut answers);
+    lines::write(&mut answers, run);
     let (notes, notes_left_out) = phase_peak::notes(run);
     Diagnosis {
         answers,
@@ -92,6 +96,7 @@ impl Diagnosis {
 mod tests {
     use super::super::tests::sketch::{a_rank, mib, run_of};
     use super::*;
+    use crate::detect::Level;
     use crate::timeline::Column;
 
     #[test]
@@ -117,36 +122,34 @@ mod tests {
     }
 
     #[test]
-    fn a_note_stays_in_the_headline_without_the_end() {
-        let run = run_of([a_rank(0).grows(mib(30), 100)]);
-        let mut diagnosis = diagnose(&run, &Options::default());
-        diagnosis.end = End::Exit { code: Some(0) };
-        for (_, answer) in &mut diagnosis.answers {
-            if let Answer::Found(findings) = answer {
-                for finding in findings {
-                    finding.severity = Severity::Info;
-                }
-            }
-        }
-        let note = format!(". Note: {}", diagnosis.findings()[0].explanation);
-        let (whole, short) = (
-            diagnosis.headline(),
-            diagnosis.headline_without_end().verdict,
-        );
-        assert!(
-            whole.contains("; ended with exit code 0. Note: "),
-            "{whole}"
-        );
-        assert!(short.starts_with("No certain memory problem: "), "{short}");
-        assert!(short.contains(&note) && !short.contains("ended"), "{short}");
+    fn the_end_is_in_the_headline_only_where_it_says_more() {
+        let headline = |grows: bool, end: End| {
+            let rank = if grows {
+                a_rank(0).grows(mib(30), 100)
+            } else {
+                a_rank(0)
+            };
+            let mut diagnosis = diagnose(&run_of([rank]), &Options::default());
+            diagnosis.end = end;
+            diagnosis.headline()
+        };
+        let killed = End::Signal { number: 9 };
+        assert!(headline(true, killed.clone()).ends_with("; ended by SIGKILL (signal 9)"));
+        assert!(headline(false, killed).ends_with("; ended by SIGKILL (signal 9)"));
+        let done = End::Exit { code: Some(0) };
+        assert!(headline(true, done.clone()).ends_with("so far; device full in about 23 min)"));
+        assert!(headline(false, done).ends_with("; ended with exit code 0"));
     }
 
     #[test]
     fn puts_the_gravest_first() {
-        let run = run_of([a_rank(0).grows(mib(30), 100)]);
+        let run = run_of([a_rank(0).grows(mib(30), 100).runs_out_of_memory()]);
         let diagnosis = diagnose(&run, &Options::default());
         let kinds: Vec<Kind> = diagnosis.findings().iter().map(|f| f.kind).collect();
         assert_eq!(kinds, vec![Kind::OomRisk, Kind::AllocatorLeak]);
-        assert!(diagnosis.headline().ends_with("(and 1 more finding)"));
+        let verdict = diagnosis.verdict();
+        assert_eq!(verdict.level, Some(Level::Problem));
+        assert!(verdict.verdict.starts_with("PROBLEM: OUT OF MEMORY  "));
+        assert!(verdict.verdict.ends_with("(and 1 more finding)"));
     }
 }

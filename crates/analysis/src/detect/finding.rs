@@ -2,6 +2,8 @@
 
 pub(crate) mod confidence;
 pub(crate) mod draft;
+mod level;
+pub(crate) mod line;
 pub(crate) mod words;
 
 use std::collections::BTreeMap;
@@ -13,6 +15,7 @@ use stormlog_format::json::by_name;
 
 use super::cause::Cause;
 pub use super::kind::Kind;
+pub use level::Level;
 
 /// One problem, with the numbers that support it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -48,10 +51,32 @@ pub struct Finding {
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "BTreeMap<String, f64>")]
     pub evidence: Vec<(&'static str, f64)>,
+    /// The finding in one line: its level, the holder, the line of code and the size.
+    pub headline: String,
+    /// Other kinds of problems that this finding includes: growth that fills the memory within the
+    /// horizon is also an `oom_risk`.
+    pub also: Vec<Kind>,
+    /// The size of the problem in a few words, the last part of the headline.
+    #[serde(skip)]
+    pub size_words: String,
+    /// Whose memory it is, where this is not the program's own: `worker 4711 (pt_data_worker)`.
+    #[serde(skip)]
+    pub whose: String,
+    /// Whether the program may still be running, as far as the recording shows.
+    #[serde(skip)]
+    pub may_go_on: bool,
     /// One sentence that explains the finding with its numbers.
     pub explanation: String,
     /// What the user should do about the problem.
     pub advice: String,
     /// The line of code and the holder that cause the problem, when evidence names them.
     pub cause: Option<Cause>,
+}
+
+impl Finding {
+    /// Whether the finding is of this kind, or includes a problem of this kind.
+    #[must_use]
+    pub fn is_a(&self, kind: Kind) -> bool {
+        self.kind == kind || self.also.contains(&kind)
+    }
 }

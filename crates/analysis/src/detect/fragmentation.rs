@@ -11,6 +11,7 @@ use crate::stats::{median, quantile};
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::Fragmentation,
     title: "Fragmentation",
+    noun: "fragmentation",
     label: "fragmentation",
     resource: Judged::Device,
     is_growth: false,
@@ -248,6 +249,12 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
         ("highest_allocation_bytes", peak),
         ("climbs", climbs as f64),
     ];
+    finding.size_words = format!(
+        "{} more cached than needed, {} of the peak ({})",
+        words::bytes(grown),
+        words::percent(share),
+        words::bytes(peak)
+    );
     finding.explanation = format!(
         "The allocator's cache has grown by {excess} in {climbs} rises, while allocated memory \
          reached no new peak; {excess} is {share} of that peak ({peak})",

@@ -10,6 +10,7 @@ use super::growth::findings::{Wording, report_growth};
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::HiddenDrift,
     title: "Hidden drift",
+    noun: "hidden memory leak",
     label: "hidden memory growth",
     resource: Judged::Device,
     is_growth: true,

@@ -10,6 +10,7 @@ use super::answer::Answer;
 use super::cause::host_inspections::{self, Fate, HostCause};
 use super::detector::{Detector, Judged};
 use super::evidence::series::Series;
+use super::finding::line::GrowthSize;
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::straight::{self, Line};
 use crate::timeline::{End, Process, Role, Run, Track, float};
@@ -17,6 +18,7 @@ use crate::timeline::{End, Process, Role, Run, Track, float};
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::HostLeak,
     title: "Host memory leak",
+    noun: "leak",
     label: "host memory leak",
     resource: Judged::Host,
     is_growth: true,
@@ -394,7 +396,8 @@ impl HostGrowth<'_> {
         if let Some(process) = self.process {
             finding.evidence.push(("pid", float(process.pid)));
         }
-        let per_step = words::per_step(draft::add_steps(&mut finding, line.grown, self.steps));
+        let bytes_per_step = draft::add_steps(&mut finding, line.grown, self.steps);
+        let per_step = words::per_step(bytes_per_step);
         let full = self
             .time_to_full_s()
             .filter(|_| !self.end.is_out_of_memory());
@@ -406,6 +409,26 @@ impl HostGrowth<'_> {
                 format!("; a longer run would have reached the memory limit after another {left}")
             }
         });
+        finding.may_go_on = self.end.may_go_on();
+        finding.size_words = GrowthSize {
+            bytes_per_step,
+            rate_bytes_per_s: line.rate,
+            memory: self.part.words(),
+            grown_bytes: line.grown,
+            full: self
+                .time_to_full_s()
+                .filter(|_| !self.end.is_out_of_memory())
+                .map(|seconds| ("memory", seconds)),
+            may_go_on: finding.may_go_on,
+            excuse: match severity {
+                Severity::Info => "may be a buffer that is not full yet",
+                _ => "",
+            },
+        }
+        .words();
+        if self.process.is_some_and(|one| one.role != Role::Program) {
+            finding.whose = uncapitalized(&self.name(has_ranks));
+        }
         let cause = self.cause.as_ref().map(|found| &*found.words);
         let (name, part) = (self.name(has_ranks), self.part.words());
         let (rate, grown) = (words::rate(line.rate), words::bytes(line.grown));
@@ -445,6 +468,12 @@ impl HostGrowth<'_> {
         finding.cause = cause.map(|found| found.cause.clone());
         finding
     }
+}
+
+fn uncapitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(char::to_lowercase);
+    first.into_iter().flatten().chain(characters).collect()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::OomRisk,
     title: "Out-of-memory risk",
+    noun: "out of memory",
     label: "OOM risk",
     resource: Judged::Both,
     is_growth: false,
@@ -137,6 +138,7 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     );
     let place = failed_at::place(mark).map_or_else(String::new, |place| format!(", {place}"));
     let held = failed_at::held(mark);
+    finding.size_words = error_words(mark, is_end, &at, signals.total);
     finding.explanation =
         format!("{name} ran out of memory{went_on} at {at}{place}{details}{held}");
     finding.cause = failed_at::cause(mark);
@@ -145,6 +147,41 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
                       drift or fragmentation, fix that first: a smaller step only delays it"
         .into();
     finding
+}
+
+/// The size of an out-of-memory error in a few words: `holds 16.2 of 20.0 GiB; 250 MiB more failed at
+/// net.py:67`.
+fn error_words(mark: &OomMark, is_end: bool, at: &str, total: Option<f64>) -> String {
+    let text = |bytes: i64| words::bytes(float(bytes));
+    let held = failed_at::largest(mark).map(|bytes| format!("holds {}", text(bytes)));
+    let in_use = mark.allocated.map(text);
+    let in_use = match (held, in_use) {
+        (Some(held), Some(all)) => Some(format!("{held} of {all}")),
+        (Some(held), None) => Some(held),
+        (None, all) => all.map(|all| format!("{all} in use")),
+    };
+    let place = mark
+        .site
+        .as_ref()
+        .map(|site| format!(" at {}", site.place()));
+    let place = place.unwrap_or_default();
+    let failed = match mark.requested {
+        Some(bytes) => format!("{} more failed{place}", text(bytes)),
+        None => format!("failed{place}"),
+    };
+    let limit = mark.limit.map(float).or(total);
+    let limit = limit.map(|bytes| format!("limit {}", words::bytes(bytes)));
+    let went_on = (!is_end).then(|| format!("ran out of memory at {at} and went on"));
+    let cached = unusable_cache(mark).map(|bytes| format!("{} cached but unusable", text(bytes)));
+    let parts = [went_on, in_use, cached, Some(failed), limit];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// The bytes in the allocator's cache, where they would have been enough for the request that failed,
+/// or half of it: the cache is fragmented.
+fn unusable_cache(mark: &OomMark) -> Option<i64> {
+    let cached = mark.reserved?.saturating_sub(mark.allocated?);
+    (cached > 0 && cached >= mark.requested? / 2).then_some(cached)
 }
 
 /// The part of a finding's sentence that names the highest recorded memory use; empty when no use
@@ -186,6 +223,7 @@ fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
 /// finding does not report how much device memory was in use.
 fn killed(mut finding: Finding, subject: &Subject) -> Finding {
     let highest = highest_use(subject).filter(|_| subject.is_host());
+    finding.size_words = size_of_kill(highest, None);
     finding.explanation = words_of_kill(&highest_words(highest));
     finding.advice = ADVICE_ON_KILL.into();
     finding
@@ -195,6 +233,13 @@ const ADVICE_ON_KILL: &str = "See what holds host memory: workers of data loader
                               prefetch, pinned buffers, caches, checkpoints assembled in memory; \
                               if a finding names a leak, fix that first, else raise the \
                               container's limit";
+
+/// A kill by the kernel in a few words: `killed by the kernel; host memory reached 15.9 of 16.0 GiB`.
+fn size_of_kill(highest: Option<f64>, limit: Option<f64>) -> String {
+    let limit = limit.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
+    let reached = highest.map(|bytes| format!("; host memory reached {}", words::bytes(bytes)));
+    format!("killed by the kernel{}{limit}", reached.unwrap_or_default())
+}
 
 fn words_of_kill(highest: &str) -> String {
     format!(
@@ -238,6 +283,15 @@ fn describe_trend(
         ("total_bytes", outlook.total_bytes),
         ("horizon_s", horizon_s),
     ];
+    finding.size_words = format!(
+        "{} of {} needed, +{}; {} full {} {}",
+        words::bytes(outlook.need_bytes),
+        words::bytes(outlook.total_bytes),
+        words::rate(outlook.rate_bytes_per_s),
+        subject.medium(),
+        if is_over { "after" } else { "in about" },
+        words::duration(left),
+    );
     let name = subject.name(has_ranks);
     let need = words::bytes(outlook.need_bytes);
     let total = words::bytes(outlook.total_bytes);
@@ -288,6 +342,11 @@ fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Answ
         finding.rate_bytes_per_s = Some(growth.line.rate);
         finding.time_to_full_s = Some(left);
         finding.confidence = confidence::of_time_to_full(0.9, left / horizon_s);
+        finding.size_words = format!(
+            "+{} of host memory; memory full in about {}",
+            words::rate(growth.line.rate),
+            words::duration(left),
+        );
         finding.explanation = format!(
             "Host memory grows by {rate}: the memory limit is reached in about {left}",
             rate = words::rate(growth.line.rate),
@@ -325,6 +384,13 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         .rev()
         .find_map(|i| track.total.get(i))
         .map(float);
+    let start_ns = run.span_ns().map_or(mark.at_ns, |span| span.0);
+    let at = float(mark.at_ns.saturating_sub(start_ns)) / 1e9;
+    finding.size_words = if mark.reason == KERNEL_OOM_KILL {
+        size_of_kill(highest, total)
+    } else {
+        error_words(mark, is_end, &words::moment(at), total)
+    };
     let total = total.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
     let highest = highest_words(highest) + &total;
     finding.explanation = if mark.reason == KERNEL_OOM_KILL {

@@ -14,6 +14,7 @@ use crate::timeline;
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::RankFirstCause,
     title: "Rank on which a problem began",
+    noun: "first rank of the problem",
     label: "started here",
     resource: Judged::Device,
     is_growth: false,
@@ -152,6 +153,11 @@ fn describe(
     finding.phase = onset.and_then(|onset| signals.phase_at(onset));
     let compared = ranks as f64;
     finding.evidence = vec![("lead_s", lead), ("ranks_compared", compared)];
+    finding.size_words = format!(
+        "the {} began here, {} before the other ranks",
+        trouble.words(),
+        words::duration(lead),
+    );
     finding.explanation = format!(
         "The {trouble} that all ranks show began on rank {rank}, {lead} before it reached any of \
          the {others} other ranks that were compared (after their clocks were aligned)",

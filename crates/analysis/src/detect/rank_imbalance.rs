@@ -9,6 +9,7 @@ use crate::stats::{median, quantile, robust_sigma};
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::RankImbalance,
     title: "Rank imbalance",
+    noun: "rank imbalance",
     label: "uses more than other ranks",
     resource: Judged::Device,
     is_growth: false,
@@ -129,6 +130,11 @@ fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
         ("share_above_others", share),
         ("typical_of_others_bytes", typical),
     ];
+    finding.size_words = format!(
+        "{} ({}) more than the other ranks",
+        words::bytes(share * typical),
+        words::percent(share),
+    );
     finding.explanation = format!(
         "Rank {rank} typically holds {share} more than the other ranks: {excess} more than their \
          median of {typical}",

@@ -10,6 +10,7 @@ use super::growth::jump::Jump;
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::StepChange,
     title: "Step change",
+    noun: "lasting increase",
     label: "lasting increase",
     resource: Judged::Device,
     is_growth: false,
@@ -61,6 +62,16 @@ fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
         Channel::Allocated => "Memory held between steps",
         Channel::Hidden => "Device memory outside the allocator",
     };
+    finding.size_words = format!(
+        "+{} at {} of {}, kept for {}",
+        words::bytes(jump.height),
+        subject.since(jump.onset),
+        match channel {
+            Channel::Allocated => "memory held between steps",
+            Channel::Hidden => "hidden memory",
+        },
+        words::duration(signals.end - jump.onset),
+    );
     finding.explanation = format!(
         "{what} jumped by {height} ({share} of the {medium}) and has stayed at the new level for \
          {duration}",

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::TransientSpike,
     title: "Transient spike",
+    noun: "spike",
     label: "spike",
     resource: Judged::Device,
     is_growth: false,
@@ -154,6 +155,12 @@ fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
         Channel::Allocated => "Allocated memory",
         Channel::Hidden => "Device memory outside the allocator",
     };
+    finding.size_words = format!(
+        "+{} at {} for {}, then freed",
+        words::bytes(spike.height),
+        subject.since(spike.from),
+        words::duration(spike.to - spike.from + signals.interval),
+    );
     finding.explanation = format!(
         "{what} rose {height} ({share} of the {medium}) above its normal peak for {duration} and \
          fell back",

@@ -68,7 +68,7 @@ fn hit(
     Some(Hit {
         kind: finding.kind.as_str(),
         dimensions,
-        title: finding.kind.detector().title.into(),
+        title: finding.title().into(),
         severity,
         evidence: EvidenceLink {
             timestamp_ns: Some(at_ns),
@@ -147,6 +147,7 @@ fn measured(finding: &Finding) -> Map {
 
 fn details(finding: &Finding, phase: Option<Text>) -> Map {
     let mut map = Map::new();
+    map.insert("headline", finding.headline.as_str());
     map.insert("explanation", finding.explanation.as_str());
     map.insert("advice", finding.advice.as_str());
     map.insert("phase", phase);

@@ -20,6 +20,11 @@ fn finding() -> Finding {
         confidence: 0.9,
         phase: None,
         evidence: vec![("steps", 7.0)],
+        headline: "LIKELY LEAK  `x`  a.py:3  +2.5 B/s of <host> memory".into(),
+        also: Vec::new(),
+        size_words: String::new(),
+        whose: String::new(),
+        may_go_on: true,
         explanation: "grows <!channel> in a&b; token=ghp_abcdefghijklmnopqrstuvwxyz0123456789"
             .into(),
         advice: "look at `x`\n<https://evil|here>".into(),
@@ -60,6 +65,7 @@ fn json_has_the_finding_as_analyze_prints_it() {
     assert_eq!(alert["run"]["program"], "train.py");
     assert_eq!(alert["run"]["run_id"], Value::Null);
     let finding = &alert["finding"];
+    assert_eq!(alert["text"], finding["headline"]);
     assert_eq!(finding["kind"], "host_leak");
     assert_eq!(finding["magnitude_bytes"], 1 << 30);
     assert_eq!(finding["time_to_full_s"], Value::Null);
@@ -71,16 +77,17 @@ fn in_slack_hostile_names_stay_text() {
     let alert = rendered(AlertFormat::Slack);
     let text = alert["text"].as_str().unwrap();
     let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "Stormlog: train.py on node7, job job-1");
     assert_eq!(
-        lines[0],
-        "Stormlog: warning in train.py on node7, job job-1"
+        lines[1],
+        "LIKELY LEAK  `x`  a.py:3  +2.5 B/s of &lt;host&gt; memory"
     );
     assert!(
-        lines[1].starts_with("grows &lt;!channel&gt; in a&amp;b"),
+        lines[2].starts_with("grows &lt;!channel&gt; in a&amp;b"),
         "{text}"
     );
-    assert_eq!(lines[2], "look at `x` &lt;https://evil|here&gt;");
-    assert_eq!(lines[3..], ["stormlog analyze runs/a"]);
+    assert_eq!(lines[3], "look at `x` &lt;https://evil|here&gt;");
+    assert_eq!(lines[4..], ["stormlog analyze runs/a"]);
     assert_eq!(alert.as_object().unwrap().len(), 1);
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{
-    Answer, Finding, Kind, NOT_ENOUGH_EVIDENCE, Outcome, PhasePeak, Severity,
+    Answer, Finding, Kind, Level, NOT_ENOUGH_EVIDENCE, Outcome, PhasePeak, Severity,
 };
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::timeline::{End, RankCoverage, ResourceCoverage};
@@ -67,19 +67,24 @@ pub struct Verdict {
     pub headline: String,
     /// The highest severity of the findings.
     severity: Option<Severity>,
-    /// The kinds of the findings.
+    /// The level of the worst finding in words: `problem`, `likely` or `note`.
+    level: Option<Level>,
+    /// The kinds of the findings, with the kinds that they include.
     kinds: Vec<Kind>,
 }
 
 impl Verdict {
     fn of(report: &Report) -> Self {
-        let mut kinds: Vec<Kind> = report.findings().map(|finding| finding.kind).collect();
+        let findings = report.findings();
+        let of_one = |finding: &'_ Finding| [finding.kind].into_iter().chain(finding.also.clone());
+        let mut kinds: Vec<Kind> = findings.flat_map(of_one).collect();
         kinds.sort_unstable_by_key(|kind| kind.as_str());
         kinds.dedup();
         Self {
             status: Outcome::of_all(report.runs.iter().map(|run| run.diagnosis.outcome())),
             headline: words::headline(report),
             severity: report.findings().map(|finding| finding.severity).max(),
+            level: report.findings().map(Finding::level).max(),
             kinds,
         }
     }
@@ -188,6 +193,9 @@ impl From<&Answer> for AnswerName {
 impl<'a> RunKeys<'a> {
     fn of(run: &'a RunReport) -> Self {
         let answers = run.diagnosis.answers.iter();
+        let findings = run.diagnosis.findings();
+        // The risk that growth fills the memory is part of the finding about the growth.
+        let is_included = |kind: Kind| findings.iter().any(|finding| finding.is_a(kind));
         Self {
             job_id: run.job_id.as_ref(),
             run_id: run.timeline.id.as_deref(),
@@ -197,7 +205,10 @@ impl<'a> RunKeys<'a> {
             session_ids: run.sessions.iter().map(|one| &one.session_id).collect(),
             headline: run.diagnosis.headline(),
             verdicts: answers
-                .map(|(kind, answer)| (*kind, answer.into()))
+                .map(|(kind, answer)| {
+                    let found = is_included(*kind).then_some(AnswerName::Found);
+                    (*kind, found.unwrap_or_else(|| answer.into()))
+                })
                 .collect(),
             ranks: &run.ranks,
             resources: run.timeline.by_resource(),

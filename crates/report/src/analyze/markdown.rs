@@ -21,11 +21,11 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(out, "|---|---|---|---|---|---|");
         for run in &report.runs {
             for finding in run.diagnosis.findings() {
-                let since = words::since(finding).unwrap_or_default();
+                let since = words::since(finding, run).unwrap_or_default();
                 let _ = writeln!(
                     out,
                     "| {} | {} | {} {since} | {:.0} % | {} | {} |",
-                    finding.severity.as_str(),
+                    finding.level().as_str(),
                     finding.kind,
                     escaped(&words::whose(finding, run)),
                     finding.confidence * 100.0,

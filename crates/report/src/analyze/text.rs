@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::analyze::{Report, RunReport};
-use stormlog_analysis::detect::Severity;
+use stormlog_analysis::detect::Level;
 use stormlog_format::counted;
 
 use super::words::{self, RANK_COLUMNS};
@@ -18,15 +18,25 @@ use crate::{Terminal, wrap};
 /// contains these lists for all devices.
 const MOST_LEDGERS: usize = 2;
 
+/// How much of the evidence a text shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// What is wrong, where, and what to do.
+    Short,
+    /// All evidence.
+    All,
+}
+
 /// Renders the report of `stormlog analyze` as text that fits the width of the terminal.
-pub fn report(report: &Report, terminal: Terminal) -> String {
+pub fn report(report: &Report, detail: Detail, terminal: Terminal) -> String {
     let width = terminal.width;
     let mut out = String::new();
     let headline = words::headline(report);
     let headline = wrap(&for_terminal(&headline), "", width);
-    let _ = writeln!(out, "{}", terminal.paint("1", &headline));
+    let level = words::gravest(report).and_then(|run| run.diagnosis.verdict().level);
+    let _ = writeln!(out, "{}", terminal.paint(colour(level), &headline));
     for run in &report.runs {
-        self::run(&mut out, run, report.runs.len() > 1, terminal);
+        self::run(&mut out, run, report.runs.len() > 1, detail, terminal);
     }
     let recorded = format!("Recorded: {}", words::coverage(report));
     let is_scope_last = report.runs.last().and_then(words::looked_at).is_some();
@@ -51,34 +61,30 @@ pub fn report(report: &Report, terminal: Terminal) -> String {
     out
 }
 
-fn run(out: &mut String, run: &RunReport, is_one_of_several: bool, terminal: Terminal) {
+fn run(
+    out: &mut String,
+    run: &RunReport,
+    is_one_of_several: bool,
+    detail: Detail,
+    terminal: Terminal,
+) {
     let width = terminal.width;
+    let verdict = run.diagnosis.verdict();
     if is_one_of_several {
-        let name = format!("{}: {}", words::name(run), run.diagnosis.headline());
+        let name = format!("{}: {verdict}", words::name(run));
         let name = wrap(&for_terminal(&name), "", width);
-        let _ = writeln!(out, "\n{}", terminal.paint("1", &name));
+        let _ = writeln!(out, "\n{}", terminal.paint(colour(verdict.level), &name));
     }
-    for finding in run.diagnosis.findings() {
-        let since = words::since(finding).map_or(String::new(), |text| format!(", {text}"));
-        let _ = writeln!(
-            out,
-            "\n{} {}, {}{since}, confidence {:.0} %",
-            severity(terminal, finding.severity),
-            finding.kind,
-            words::whose(finding, run),
-            finding.confidence * 100.0,
-        );
-        let phase = finding.phase.as_ref();
-        let phase = phase.map_or(String::new(), |phase| format!(" (in phase {phase})"));
-        let explanation = format!("{}{phase}", finding.explanation);
-        let explanation = wrap(&for_terminal(&explanation), "  ", width);
-        let advice = format!("What to do: {}", finding.advice);
-        let advice = wrap(&for_terminal(&advice), "  ", width);
-        let _ = writeln!(out, "{explanation}");
-        for line in words::cause_lines(finding) {
+    for (index, finding) in run.diagnosis.findings().into_iter().enumerate() {
+        // The line of the first finding is the headline above.
+        if index > 0 {
+            let line = wrap(&for_terminal(&finding.headline), "", width);
+            let level = Some(finding.level());
+            let _ = writeln!(out, "\n{}", terminal.paint(colour(level), &line));
+        }
+        for line in words::finding_lines(finding, run, detail) {
             let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", width));
         }
-        let _ = writeln!(out, "{advice}");
     }
     for text in words::note_lines(&run.diagnosis) {
         let _ = writeln!(out, "\n{}", wrap(&for_terminal(&text), "", width));
@@ -86,8 +92,10 @@ fn run(out: &mut String, run: &RunReport, is_one_of_several: bool, terminal: Ter
     if run.ranks.len() > 1 {
         ranks(out, run);
     }
-    for ledger in ledger_lines(&run.timeline, MOST_LEDGERS) {
-        self::ledger(out, &ledger, width);
+    if detail == Detail::All || words::is_about_device(run) {
+        for ledger in ledger_lines(&run.timeline, MOST_LEDGERS) {
+            self::ledger(out, &ledger, width);
+        }
     }
     if let Some(looked_at) = words::looked_at(run) {
         let looked_at = wrap(&for_terminal(&looked_at), "", width);
@@ -143,10 +151,11 @@ fn ranks(out: &mut String, run: &RunReport) {
     }
 }
 
-fn severity(terminal: Terminal, severity: Severity) -> String {
-    match severity {
-        Severity::Critical => terminal.paint("1;31", severity.as_str()),
-        Severity::Warning => terminal.paint("33", severity.as_str()),
-        Severity::Info => severity.as_str().to_owned(),
+/// The ANSI code of a level: red, amber or none, in bold.
+fn colour(level: Option<Level>) -> &'static str {
+    match level {
+        Some(Level::Problem) => "1;31",
+        Some(Level::Likely) => "1;33",
+        Some(Level::Note) | None => "1",
     }
 }

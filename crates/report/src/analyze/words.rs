@@ -1,11 +1,12 @@
 //! Phrases that the text report and the Markdown report of `stormlog analyze` share.
 
 use stormlog_analysis::analyze::{Report, RunReport};
-use stormlog_analysis::detect::{Cause, Diagnosis, Failure, Finding, Severity, Site, SiteRole};
+use stormlog_analysis::detect::{Cause, Diagnosis, Failure, Finding, Kind, Level, Site, SiteRole};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_format::{counted, human_duration};
 
 use super::json::Coverage;
+use super::text::Detail;
 use crate::{bytes, time};
 
 /// The verdict of the whole report in one line: the verdict on the run with the most severe
@@ -34,8 +35,7 @@ pub(super) fn name(run: &RunReport) -> String {
 /// min 4 s; ended with exit code 0`. Returns `None` when the headline of the report already
 /// describes what was analyzed.
 pub(super) fn looked_at(run: &RunReport) -> Option<String> {
-    let is_serious = |finding: &&Finding| finding.severity > Severity::Info;
-    if !run.diagnosis.findings().iter().any(is_serious) && !run.diagnosis.is_too_short() {
+    if run.diagnosis.findings().is_empty() && !run.diagnosis.is_too_short() {
         return None;
     }
     let end = match run.diagnosis.end.clause() {
@@ -94,6 +94,51 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
     lines
 }
 
+/// A finding below its line: the line of code with its source text, what holds the memory, when the
+/// growth began, and what to do. With all detail also the sentence that explains it, and the calls.
+pub(super) fn finding_lines(finding: &Finding, run: &RunReport, detail: Detail) -> Vec<String> {
+    let mut lines = Vec::new();
+    let phase = finding.phase.as_ref();
+    let phase = phase.map_or(String::new(), |phase| format!(", in phase {phase}"));
+    if detail == Detail::All || finding.cause.is_none() {
+        lines.push(finding.explanation.clone());
+    }
+    lines.extend(cause_lines(finding));
+    let since = since(finding, run).map_or(String::new(), |since| format!(", {since}"));
+    let kinds = [finding.kind]
+        .into_iter()
+        .chain(finding.also.iter().copied());
+    let kinds: Vec<&str> = kinds.map(Kind::as_str).collect();
+    lines.push(format!(
+        "{kinds}, {whose}{since}{phase}, confidence {confidence:.0} %",
+        kinds = kinds.join(" and "),
+        whose = whose(finding, run),
+        confidence = finding.confidence * 100.0,
+    ));
+    if detail == Detail::All {
+        let numbers = finding.evidence.iter();
+        let numbers = numbers.map(|(name, value)| format!("{name} {value:.4}"));
+        let numbers: Vec<String> = numbers.collect();
+        if !numbers.is_empty() {
+            lines.push(format!("Numbers: {}", numbers.join(", ")));
+        }
+    }
+    lines.push(format!("What to do: {}", finding.advice));
+    // Backticks are markup; a terminal shows them as they are.
+    lines.iter().map(|line| line.replace('`', "")).collect()
+}
+
+/// Whether a finding is about all memory of a device, so that the list of its users explains it.
+pub(super) fn is_about_device(run: &RunReport) -> bool {
+    let findings = run.diagnosis.findings();
+    let is_about = |finding: &&Finding| {
+        finding.level() > Level::Note
+            && finding.device_id >= 0
+            && matches!(finding.kind, Kind::HiddenDrift | Kind::OomRisk)
+    };
+    findings.iter().any(is_about)
+}
+
 /// The largest number of holders (what keeps memory in use, such as a variable of the program) that
 /// are listed for a failed allocation.
 const HOLDERS: usize = 6;
@@ -135,7 +180,7 @@ fn place(site: &Site) -> String {
 }
 
 /// The run with the most severe finding; of several equally severe runs, the first.
-fn gravest(report: &Report) -> Option<&RunReport> {
+pub(super) fn gravest(report: &Report) -> Option<&RunReport> {
     let severity = |run: &RunReport| run.diagnosis.findings().iter().map(|f| f.severity).max();
     report.runs.iter().reduce(|best, run| {
         if severity(run) > severity(best) {
@@ -156,10 +201,19 @@ pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
     }
 }
 
-/// The time at which a finding began, as text: `since 2026-11-16 12:00:05 UTC`; `None` if it is
-/// unknown.
-pub(super) fn since(finding: &Finding) -> Option<String> {
-    Some(format!("since {}", time::moment(finding.onset_ns?)))
+/// When a finding began, as text: `since 17.9 s (2026-11-16 12:00:05 UTC)`, counted from the start
+/// of the run; `None` if it is unknown.
+pub(super) fn since(finding: &Finding, run: &RunReport) -> Option<String> {
+    let onset = finding.onset_ns?;
+    let at = time::moment(onset);
+    let start = run.timeline.span_ns().map(|span| span.0);
+    Some(match start {
+        Some(start) => {
+            let since = human_duration(onset.saturating_sub(start).max(0));
+            format!("since {since} ({at})")
+        }
+        None => format!("since {at}"),
+    })
 }
 
 /// Describes in one line how much was recorded: ranks, samples and sampling gaps.

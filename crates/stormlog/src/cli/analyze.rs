@@ -7,10 +7,10 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
-use stormlog_analysis::detect::Kind;
+use stormlog_analysis::detect::{Finding, Kind, Level};
 use stormlog_analysis::issue::read_states_of;
 use stormlog_format::parse_duration;
-use stormlog_report::analyze::{Document, to_markdown, to_text};
+use stormlog_report::analyze::{Detail, Document, to_markdown, to_text};
 use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::markdown::escaped;
@@ -57,7 +57,11 @@ pub(crate) struct Arguments {
     /// Analyze only this rank
     #[arg(long)]
     rank: Option<i64>,
-    /// Exit with 2 when a finding has one of these kinds: a list, or 'any'
+    /// Print all evidence behind the findings
+    #[arg(long, short)]
+    verbose: bool,
+    /// Exit with 2 when a likely or certain problem has one of these kinds: a list, or 'any';
+    /// with 'note' in the list, notes count too
     #[arg(long, value_name = "KINDS", value_parser = FailOn::from_str)]
     fail_on: Option<FailOn>,
     /// Report running out of memory as a risk when it is at most this far ahead
@@ -93,41 +97,60 @@ pub(crate) enum ReportFormat {
     Md,
 }
 
-/// The value of `--fail-on`: the kinds of findings that make the command exit with code 2.
+/// The value of `--fail-on`: the findings that make the command exit with code 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FailOn(Vec<Kind>);
+pub(crate) struct FailOn {
+    kinds: Vec<Kind>,
+    /// Findings of a lower level do not count.
+    least: Level,
+}
+
+/// The word that makes notes count too.
+const NOTES: &str = "note";
 
 impl FromStr for FailOn {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "any" {
-            return Ok(Self(Kind::ALL.to_vec()));
+        let names: Vec<&str> = text.split(',').map(str::trim).collect();
+        let mut kinds = Vec::new();
+        for name in names.iter().filter(|name| **name != NOTES) {
+            match Kind::ALL.into_iter().find(|kind| kind.as_str() == *name) {
+                Some(kind) => kinds.push(kind),
+                None if *name == "any" => kinds.extend(Kind::ALL),
+                None => {
+                    let all = Kind::ALL.map(Kind::as_str).join(", ");
+                    return Err(format!(
+                        "unknown kind of finding '{name}'; known kinds: {all}, any, or {NOTES}"
+                    ));
+                }
+            }
         }
-        let kind = |name: &str| {
-            let name = name.trim();
-            let known = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
-            known.ok_or_else(|| {
-                let all = Kind::ALL.map(Kind::as_str).join(", ");
-                format!("unknown kind of finding '{name}'; known kinds: {all}, or any")
-            })
+        let has_notes = names.contains(&NOTES);
+        if kinds.is_empty() {
+            kinds.extend(Kind::ALL);
+        }
+        let least = if has_notes {
+            Level::Note
+        } else {
+            Level::Likely
         };
-        text.split(',')
-            .map(kind)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        Ok(Self { kinds, least })
     }
 }
 
 impl FailOn {
-    /// Whether the report has a finding of one of the kinds in `--fail-on`.
+    /// Whether the report has one of these findings.
     pub(crate) fn fails(&self, report: &Report) -> bool {
-        // A kind also matches the findings that earlier versions reported under it.
-        let wanted = |kind: Kind| {
-            let formerly = kind.detector().formerly;
-            self.0.contains(&kind) || formerly.is_some_and(|kind| self.0.contains(&kind))
+        let wanted = |finding: &Finding| {
+            // A kind also matches the findings that earlier versions reported under it.
+            let formerly = finding.kind.detector().formerly;
+            let mut kinds = self.kinds.iter();
+            kinds.any(|&kind| finding.is_a(kind) || formerly == Some(kind))
         };
-        report.findings().any(|finding| wanted(finding.kind))
+        report
+            .findings()
+            .any(|finding| finding.level() >= self.least && wanted(finding))
     }
 }
 
@@ -172,8 +195,16 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             to_markdown(&report) + &pictures_line(&pictures, |name| escaped(name).into())
         }
         ReportFormat::Text => {
-            to_text(&report, console.terminal(arguments.output.as_deref()))
-                + &pictures_line(&pictures, for_terminal)
+            let detail = if arguments.verbose {
+                Detail::All
+            } else {
+                Detail::Short
+            };
+            to_text(
+                &report,
+                detail,
+                console.terminal(arguments.output.as_deref()),
+            ) + &pictures_line(&pictures, for_terminal)
         }
     };
     let failed = arguments
@@ -272,11 +303,19 @@ mod tests {
 
     #[test]
     fn kinds_are_known_by_name() {
-        let parsed = FailOn::from_str("oom_risk, allocator_leak");
-        assert_eq!(parsed, Ok(FailOn(vec![Kind::OomRisk, Kind::AllocatorLeak])));
+        let parsed = |text: &str| FailOn::from_str(text).expect("known kinds");
+        let (all, likely) = (Kind::ALL.to_vec(), Level::Likely);
+        let of = |kinds: &[Kind], least| FailOn {
+            kinds: kinds.to_vec(),
+            least,
+        };
+        let two = [Kind::OomRisk, Kind::AllocatorLeak];
+        assert_eq!(parsed("oom_risk, allocator_leak"), of(&two, likely));
+        assert_eq!(parsed("any"), of(&all, likely));
+        assert_eq!(parsed("note"), of(&all, Level::Note));
         assert_eq!(
-            FailOn::from_str("any").map(|kinds| kinds.0.len()),
-            Ok(Kind::ALL.len())
+            parsed("oom_risk,allocator_leak,note"),
+            of(&two, Level::Note)
         );
         let error = FailOn::from_str("leak").expect_err("no kind");
         assert!(error.contains("allocator_leak"), "{error}");

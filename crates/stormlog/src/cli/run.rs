@@ -5,10 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stormlog_analysis::detect::Headline;
 use stormlog_analysis::{Choice, LoadOptions, OpenRun, sinks_of_run};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::wrap;
 
 use super::export_flags::ExportFlags;
 use crate::Exit;
@@ -124,44 +122,33 @@ fn watch(
     )
 }
 
-/// Prints a summary of the run in one line; of the ranks of a job only rank 0 prints it. The
-/// summary goes to standard error, because standard output belongs to the recorded program.
+/// Prints a summary of the run in two lines: the verdict, and how the program ended. Of the ranks of a
+/// job only rank 0 prints it. The summary goes to standard error, because standard output belongs to the recorded program.
 fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     let identity = IdentityArguments::default().resolve();
     if identity.is_ok_and(|identity| identity.rank > 0) {
         return;
     }
-    let how = ended.describe();
     let verdict = match &ended.run_id {
         Some(id) => verdict(root, id),
         None => Err("the program was not recorded"),
     };
-    let summary = match verdict {
-        Ok(verdict) => {
-            let line = for_terminal(&verdict.to_string()).into_owned();
-            match verdict.end {
-                // The end is not printed twice.
-                Some(_) => line,
-                None => format!("{how}; {line}"),
-            }
-        }
-        Err(reason) => format!("{how}; no verdict: {reason}"),
-    };
+    let verdict = verdict.unwrap_or_else(|reason| format!("no verdict: {reason}"));
     // The summary does not suggest to analyze an earlier recording in the same directory.
     let next = if ended.run_id.is_some() {
-        format!("; next: stormlog analyze {}", shell_word(root))
+        format!(" \u{b7} stormlog analyze {}", shell_word(root))
     } else {
         String::new()
     };
-    let line = format!("stormlog: {summary}{next}");
-    let line = if console.err_is_terminal {
-        wrap(&line, "", console.width())
-    } else {
-        line
-    };
-    // A failed write of the summary is ignored, because `stormlog run` must exit with the exit code
-    // of the recorded program.
-    let _ = writeln!(console.err, "{line}");
+    // The lines are not wrapped, because each line of Stormlog begins with its name. A failed write
+    // of the summary is ignored, because `stormlog run` must exit with the exit code of the recorded
+    // program.
+    let _ = writeln!(console.err, "stormlog: {}", for_terminal(&verdict));
+    let _ = writeln!(
+        console.err,
+        "stormlog: {}{next}",
+        for_terminal(&ended.describe())
+    );
 }
 
 /// The largest recording in bytes that is analyzed after the program has ended. Analyzing a larger
@@ -170,7 +157,7 @@ const MOST_ANALYZED: u64 = 1 << 30;
 
 /// The verdict on the run with the given id, or the reason why there is none. Other runs may be
 /// recorded in the same directory, before it or at the same time.
-fn verdict(root: &Path, run_id: &str) -> Result<Headline, &'static str> {
+fn verdict(root: &Path, run_id: &str) -> Result<String, &'static str> {
     if recorded_bytes(root) > MOST_ANALYZED {
         return Err("the recording is larger than 1 GiB");
     }
@@ -181,8 +168,8 @@ fn verdict(root: &Path, run_id: &str) -> Result<Headline, &'static str> {
     if recorded.sessions.is_empty() {
         return Err("nothing was recorded");
     }
-    // The verdict is printed without the end of the run, because the caller prints the end first.
-    Ok(recorded.diagnosis.headline_without_end())
+    // The end of the run has a line of its own.
+    Ok(recorded.diagnosis.verdict().verdict)
 }
 
 fn recorded_bytes(root: &Path) -> u64 {
@@ -244,14 +231,14 @@ mod tests {
             });
             let mut sessions = opened.loaded().iter().flat_map(|one| &one.sessions);
             let id = sessions.find_map(run_id_of).unwrap();
-            let alone = opened.diagnosed().diagnosis.headline_without_end();
-            ids.push((id.to_str_lossy().into_owned(), alone.to_string()));
+            let alone = opened.diagnosed().diagnosis.verdict().verdict;
+            ids.push((id.to_str_lossy().into_owned(), alone));
         }
         assert_ne!(ids[0].1, ids[1].1);
         for (id, alone) in ids {
-            assert_eq!(verdict(root.path(), &id).unwrap().to_string(), alone);
+            assert_eq!(verdict(root.path(), &id).unwrap(), alone);
         }
-        let other = verdict(root.path(), "another-run").map(|found| found.to_string());
+        let other = verdict(root.path(), "another-run");
         assert_eq!(other, Err("nothing was recorded"));
     }
 }

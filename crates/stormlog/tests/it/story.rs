@@ -1,4 +1,5 @@
-//! Runs the commands of pages under docs and compares what they print.
+//! Runs the commands of pages under docs and compares what they print. With `STORMLOG_WRITE_DOCS=1`
+//! the pages are written again with what the commands print.
 
 use std::path::Path;
 
@@ -69,7 +70,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn the_page_on_issues_tells_what_happens() {
-    replay("docs/issues.md", 7);
+    replay("docs/issues.md", 6);
 }
 
 #[test]
@@ -82,11 +83,13 @@ fn the_page_on_analyzing_shows_what_is_printed() {
     replay("docs/analyze.md", 1);
 }
 
-fn replay(page: &str, at_least: usize) {
-    let page = std::fs::read_to_string(repository(page)).expect("the page");
+fn replay(name: &str, at_least: usize) {
+    let file = repository(name);
+    let mut page = std::fs::read_to_string(&file).expect("the page");
     let folder = tempfile::tempdir().expect("a folder");
     let steps = steps(&page);
     assert!(steps.len() >= at_least, "the story is on the page");
+    let writes = std::env::var_os("STORMLOG_WRITE_DOCS").is_some();
     for step in steps {
         let words = words(&step.command);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -100,10 +103,18 @@ fn replay(page: &str, at_least: usize) {
                 let output = program(folder.path()).args(arguments).output();
                 let output = output.expect("the program starts");
                 let out = String::from_utf8(output.stdout).expect("text");
-                assert_eq!(out, step.prints, "$ {}", step.command);
+                if writes {
+                    let block = |printed: &str| format!("$ {}\n{printed}", step.command);
+                    page = page.replacen(&block(&step.prints), &block(&out), 1);
+                } else {
+                    assert_eq!(out, step.prints, "$ {}", step.command);
+                }
                 assert_eq!(output.status.code(), Some(step.code), "$ {}", step.command);
             }
             other => panic!("the page may use cp -r and stormlog, not {other:?}"),
         }
+    }
+    if writes {
+        std::fs::write(file, page).expect("the page is written");
     }
 }

@@ -6,50 +6,45 @@ use stormlog_format::counted;
 
 use super::Diagnosis;
 use crate::detect::evidence::MIN_SAMPLES;
-use crate::detect::finding::Severity;
+use crate::detect::finding::Level;
 use crate::timeline::End;
 
-const FOUND_NOTHING: &str = "No memory problem found";
-
-/// The verdict in one line: the most severe finding and the number of others.
+/// The verdict in one line: the line of the first finding and the number of others, or that nothing
+/// was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
-    /// How the run ended, if the line begins with it.
-    pub end: Option<String>,
-    /// The rest of the line.
+    /// The level of the first finding; `None` when there is none.
+    pub level: Option<Level>,
+    /// The verdict without the end of the run.
     pub verdict: String,
+    /// How the run ended, where the verdict does not say so and the end is known; otherwise empty.
+    pub end: String,
 }
 
 impl fmt::Display for Headline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(end) = &self.end {
-            write!(f, "{end}. ")?;
+        f.write_str(&self.verdict)?;
+        if !self.end.is_empty() {
+            write!(f, "; {}", self.end)?;
         }
-        f.write_str(&self.verdict)
+        Ok(())
     }
 }
 
 impl Diagnosis {
-    /// The verdict in one line: the most severe finding and the number of others. When the run
-    /// ended abnormally, the line begins with the way it ended.
+    /// The verdict in one line. Where nothing more than a note was found, it includes how the run
+    /// ended.
     #[must_use]
     pub fn headline(&self) -> String {
-        self.headline_with(true).to_string()
+        self.verdict().to_string()
     }
 
-    /// The headline without the exit code, for output that already shows the exit code.
+    /// The verdict, with its level and the end of the run separately.
     #[must_use]
-    pub fn headline_without_end(&self) -> Headline {
-        self.headline_with(false)
-    }
-
-    fn headline_with(&self, has_end: bool) -> Headline {
+    pub fn verdict(&self) -> Headline {
         let findings = self.findings();
-        let shown = findings
-            .iter()
-            .filter(|finding| finding.severity > Severity::Info)
-            .count();
-        let mut verdict = match findings.first() {
+        let level = findings.first().map(|finding| finding.level());
+        let verdict = match findings.split_first() {
             None if self.is_too_short() && self.is_from_outside => {
                 "Growth cannot be judged: from outside, an allocator's cache looks like a \
                  leak; 'stormlog run' records the allocator's counters"
@@ -58,64 +53,37 @@ impl Diagnosis {
             None if self.is_too_short() => {
                 format!("Not enough data to judge: at least {MIN_SAMPLES} samples are needed")
             }
-            None => self.clear(FOUND_NOTHING, has_end),
-            Some(note) if shown == 0 => {
-                let others = match findings.len() - 1 {
-                    0 => String::new(),
-                    count => format!(" (and {})", counted(count, "more note")),
+            None => format!("No memory problem found: {}", self.scope),
+            Some((first, others)) => {
+                // Notes beside a problem do not change what is to be done.
+                let first_is_note = first.level() == Level::Note;
+                let more = others
+                    .iter()
+                    .filter(|one| first_is_note || one.level() > Level::Note)
+                    .count();
+                let more = match (more, first_is_note) {
+                    (0, _) => String::new(),
+                    (more, true) => format!(" (and {})", counted(more, "more note")),
+                    (more, false) => format!(" (and {})", counted(more, "more finding")),
                 };
-                let clear = if note.kind.detector().is_growth {
-                    "No certain memory problem"
-                } else {
-                    FOUND_NOTHING
-                };
-                let clear = self.clear(clear, has_end);
-                format!("{clear}. Note: {}{others}", note.explanation)
+                format!("{}{more}", first.headline)
             }
-            Some(most_severe) if shown == 1 => most_severe.explanation.clone(),
-            Some(most_severe) => format!(
-                "{} (and {})",
-                most_severe.explanation,
-                counted(shown - 1, "more finding")
-            ),
         };
-        // Without a finding that is more than a note, `clear` has already stated the end.
-        let begins_with_end = match self.end {
-            End::Signal { .. } | End::Exception { .. } | End::Vanished => true,
-            End::Exit { code: Some(code) } => code != 0 && shown > 0,
+        let is_said = match &self.end {
+            End::Unknown => true,
+            End::OutOfMemory | End::KernelOomKill => level == Some(Level::Problem),
+            End::Exit { code } => level.is_some() && code.is_none_or(|code| code == 0),
             _ => false,
         };
-        if self.end == End::StillRunning && shown > 0 {
-            verdict.push_str(" (still running)");
-        }
-        Headline {
-            end: begins_with_end.then(|| capitalized(&self.end.clause())),
-            verdict,
-        }
-    }
-
-    /// The headline when nothing was found: the verdict, the part of the run that was covered, and
-    /// how the run ended.
-    fn clear(&self, verdict: &str, has_end: bool) -> String {
-        let end = match &self.end {
-            // A signal, an exception or a vanished process is already named at the beginning of the
-            // headline, so it is not repeated.
-            End::Signal { .. } | End::Exception { .. } | End::Vanished => String::new(),
-            End::Exit { .. } if !has_end => String::new(),
-            end => end.clause(),
-        };
-        let end = if end.is_empty() {
-            end
+        let end = if is_said {
+            String::new()
         } else {
-            format!("; {end}")
+            self.end.clause()
         };
-        format!("{verdict}: {}{end}", self.scope)
+        Headline {
+            level,
+            verdict,
+            end,
+        }
     }
-}
-
-fn capitalized(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(characters).collect()
-    })
 }

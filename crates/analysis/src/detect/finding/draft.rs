@@ -14,6 +14,7 @@ pub(crate) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Find
     let signals = &subject.signals;
     Finding {
         end_ns: Some(signals.ns(signals.end)),
+        may_go_on: subject.end.may_go_on(),
         ..of_track(kind, severity, signals.track)
     }
 }
@@ -35,6 +36,11 @@ pub(crate) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding
         confidence: 0.0,
         phase: None,
         evidence: Vec::new(),
+        headline: String::new(),
+        also: Vec::new(),
+        size_words: String::new(),
+        whose: String::new(),
+        may_go_on: false,
         explanation: String::new(),
         advice: String::new(),
         cause: None,

@@ -6,6 +6,7 @@ use super::{Growth, Strength, outlook};
 use crate::detect::answer::Answer;
 use crate::detect::cause::{Cause, windows};
 use crate::detect::evidence::{Channel, Evidence, Subject};
+use crate::detect::finding::line::GrowthSize;
 use crate::detect::finding::{Finding, Kind, Severity, confidence, draft, words};
 
 /// The words in which the findings about a leak and about a drift differ.
@@ -105,6 +106,25 @@ fn describe(
             "{name} {verb} {rate}{per_step}{of} since {since}: {what} has grown by {grown}{full}"
         )
     };
+    finding.size_words = GrowthSize {
+        bytes_per_step,
+        rate_bytes_per_s: growth.rate,
+        memory: match (subject.is_host(), channel) {
+            (true, _) => "host memory",
+            (false, Channel::Hidden) => "hidden memory",
+            (false, Channel::Allocated) => "",
+        },
+        grown_bytes: growth.grown,
+        full: outlook
+            .filter(|_| !subject.end.is_out_of_memory())
+            .map(|seconds| (subject.medium(), seconds)),
+        may_go_on: finding.may_go_on,
+        excuse: match severity {
+            Severity::Info => "may be data that is loaded, or a cache that is not full yet",
+            _ => "",
+        },
+    }
+    .words();
     let advice = if subject.is_host() {
         wording.advice_on_host
     } else {

@@ -125,6 +125,14 @@ pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
     })
 }
 
+/// The bytes of the largest holder, when it holds most of the memory.
+pub(super) fn largest(mark: &OomMark) -> Option<i64> {
+    let cause = cause(mark)?;
+    let (holder, failure) = (cause.holder?, cause.failure?);
+    let own = failure.holders.iter().filter(|one| one.holder == holder);
+    Some(own.fold(0_i64, |sum, one| sum.saturating_add(one.bytes)))
+}
+
 fn shortened(source: &str) -> String {
     if source.chars().count() <= LONGEST_SOURCE {
         return source.to_owned();

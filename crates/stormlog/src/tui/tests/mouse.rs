@@ -42,8 +42,10 @@ fn clicks_hit_what_is_drawn() {
         let mut model = loaded();
         update(&mut model, Message::Resized(size.0, size.1));
         press(&mut model, "4");
+        // The only finding is selected, so a click opens its plot.
         click(&mut model, "r1 allocator_leak");
-        assert_eq!(model.cursor(), 1);
+        assert_eq!(model.tab, Tab::Visualizations);
+        press(&mut model, "4");
         // The table of ranks lists the rank with a finding first, so rank 0 is its second line.
         click(&mut model, "0     400");
         assert_eq!(model.rank_cursor, 1);

@@ -44,7 +44,8 @@ pub(super) struct Arguments {
     /// Directory of the pictures
     #[arg(long, value_name = "DIR", default_value = "plots")]
     plot_dir: PathBuf,
-    /// Exit with 2 when a finding has one of these kinds: a list, or 'any'
+    /// Exit with 2 when a likely or certain problem has one of these kinds: a list, or 'any';
+    /// with 'note' in the list, notes count too
     #[arg(long, value_name = "KINDS", value_parser = <FailOn as std::str::FromStr>::from_str)]
     fail_on: Option<FailOn>,
     /// Report running out of memory as a risk when it is at most this far ahead
