@@ -28,14 +28,22 @@ class MetricChange:
     """The values of one metric in the two compared runs; ``None`` is unknown, never zero."""
 
     metric: str
-    unit: Literal["bytes", "bytes_per_s"]
+    unit: Literal["bytes", "bytes_per_s", "bytes_per_step"]
     base: float | None
     base_noise: float | None
     new: float | None
     new_noise: float | None
     change: float | None
     change_ratio: float | None
-    verdict: Literal["unchanged", "higher", "lower", "not_enough_evidence"]
+    verdict: Literal[
+        "unchanged",
+        "within_noise",
+        "too_small",
+        "lower",
+        "higher",
+        "not_comparable",
+        "not_enough_evidence",
+    ]
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,9 @@ class Comparison:
     ``str(comparison)`` is the text that ``stormlog compare`` prints, ``document`` its JSON.
     """
 
-    status: Literal["unchanged", "higher", "lower", "mixed", "not_enough_evidence"]
+    status: Literal[
+        "unchanged", "within_noise", "higher", "lower", "mixed", "not_enough_evidence"
+    ]
     headline: str
     passed: bool
     base: Side

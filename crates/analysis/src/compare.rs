@@ -38,8 +38,8 @@ pub use limit::{BadLimit, GrowthLimit, SlopeLimit, StepLimit};
 pub use profile::{KnownFinding, Profile, profile_of};
 pub use side::{Side, SideError, read_side};
 
-use crate::detect::{PhaseLevels, TrackLevels};
-use difference::Yardstick;
+use crate::detect::{Levels, PhaseLevels, TrackLevels};
+use difference::{Growing, Yardstick};
 
 /// A phase of a rank, with its numbers on both sides of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -167,9 +167,12 @@ pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
         .into_iter()
         .map(|(base_rank, new_rank)| {
             let several = has_several(&new.profile.ranks, new_rank.rank);
-            compare_rank(base_rank, new_rank, several)
+            let (rank, device_id) = (new_rank.rank, new_rank.device_id);
+            let growing = Growing::of(&base.profile, &new.profile, rank, device_id);
+            compare_rank(base_rank, new_rank, growing, several)
         })
         .collect();
+    notes.extend(ranks.iter().filter_map(counts_all_processes));
     let mut comparison = Comparison {
         base,
         new,
@@ -234,8 +237,18 @@ fn has_several(ranks: &[TrackLevels], rank: u32) -> bool {
     devices.count() > 1
 }
 
-fn compare_rank(base: &TrackLevels, new: &TrackLevels, one_of_several: bool) -> RankComparison {
-    let yardstick = Yardstick::of(base, new);
+fn compare_rank(
+    base: &TrackLevels,
+    new: &TrackLevels,
+    growing: Growing,
+    one_of_several: bool,
+) -> RankComparison {
+    let yardstick = Yardstick::of(base, new, growing);
+    let differences = |old: &Levels, now: &Levels| {
+        let old = difference::judged(old, base.device_id);
+        let now = difference::judged(now, new.device_id);
+        difference::all(&old, &now, &yardstick)
+    };
     let phase = |profile: &TrackLevels, name: &str| -> Option<usize> {
         profile.phases.iter().position(|phase| phase.name == name)
     };
@@ -251,7 +264,7 @@ fn compare_rank(base: &TrackLevels, new: &TrackLevels, one_of_several: bool) -> 
         let now = &new.phases[phase(new, &old.name)?];
         Some(PhaseComparison {
             name: old.name.clone(),
-            differences: difference::all(&old.levels, &now.levels, yardstick),
+            differences: differences(&old.levels, &now.levels),
         })
     };
     RankComparison {
@@ -260,7 +273,7 @@ fn compare_rank(base: &TrackLevels, new: &TrackLevels, one_of_several: bool) -> 
         one_of_several,
         base_samples: base.samples,
         new_samples: new.samples,
-        differences: difference::all(&base.levels, &new.levels, yardstick),
+        differences: differences(&base.levels, &new.levels),
         phases: base.phases.iter().filter_map(compared).collect(),
         phases_only_in_base: lone(base, new),
         phases_only_in_new: lone(new, base),
@@ -283,6 +296,19 @@ fn notes(base: &Side, new: &Side) -> Vec<String> {
     notes
 }
 
+/// A sentence for a rank whose metrics include other processes on its device.
+fn counts_all_processes(rank: &RankComparison) -> Option<String> {
+    let phases = rank.phases.iter().flat_map(|phase| &phase.differences);
+    let mut all = rank.differences.iter().chain(phases);
+    all.any(|one| one.metric.is_of_all_processes()).then(|| {
+        format!(
+            "rank {}: memory 'used by all' is that of all processes on the device, because the \
+             share of this process is not known of both runs",
+            rank.rank
+        )
+    })
+}
+
 fn devices_differ(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
     let (old, now) = (base.device_total_bytes?, new.device_total_bytes?);
     (old != now).then(|| {
@@ -296,7 +322,7 @@ fn devices_differ(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::{Levels, Measure, Metric};
+    use crate::detect::{Measure, Metric};
 
     pub(super) fn rank(rank: u32, device_id: i64, peak: f64) -> TrackLevels {
         let mut levels = Levels::default();

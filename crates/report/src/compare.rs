@@ -11,6 +11,6 @@ mod words;
 pub use github::comparison as to_github;
 pub use json::Document;
 pub use markdown::comparison as to_markdown;
-pub use page::sections;
+pub use page::{sections, verdict};
 pub use text::comparison as to_text;
 pub use words::unjudged_gates;

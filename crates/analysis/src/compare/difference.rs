@@ -1,11 +1,14 @@
 //! Decides whether a number differs between the two sides of a comparison, or is the same apart
 //! from noise.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_format::whole;
 
-use crate::detect::{Levels, Measure, Metric, NOT_ENOUGH_EVIDENCE, TrackLevels, Unit};
+use super::profile::Profile;
+use crate::detect::{Kind, Levels, Measure, Metric, NOT_ENOUGH_EVIDENCE, TrackLevels, Unit};
 
 /// A change counts when it exceeds this many standard deviations of both sides' combined noise.
 const SIGMAS: f64 = 3.0;
@@ -16,25 +19,38 @@ const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
 /// A change also matters when it reaches this share of the rank's peak. Without the limit relative
 /// to the rank's peak, a small process on a large device could double its memory without a report.
 const SMALLEST_SHARE_OF_PEAK: f64 = 0.05;
+/// A change of the rate of a leak that both sides have matters when it reaches this share of the
+/// rate. The rate over time follows the speed of the machine.
+const SMALLEST_SHARE_OF_GROWTH: f64 = 0.25;
 
 /// How a number of a run, such as peak memory, changed from the base side of a comparison to the
 /// new side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// The number differs by no more than the noise, or by too little to matter.
+    /// The number is the same on both sides.
     Unchanged,
+    /// The number differs by no more than the noise.
+    WithinNoise,
+    /// The number differs beyond the noise, but by too little to matter.
+    TooSmall,
     /// The number is lower on the new side, beyond the noise and by enough to matter.
     Lower,
     /// The number is higher on the new side, beyond the noise and by enough to matter.
     Higher,
+    /// The number does not show the growth that a finding of only one side reports: the side
+    /// without the finding has a rate of a rise that does not go on, such as the loading of data.
+    NotComparable,
     /// The number is unknown on one side, or too little was recorded to estimate the noise.
     NotEnoughEvidence,
 }
 
 stormlog_format::names!(Change {
     Unchanged => "unchanged",
+    WithinNoise => "within_noise",
+    TooSmall => "too_small",
     Lower => "lower",
     Higher => "higher",
+    NotComparable => "not_comparable",
     NotEnoughEvidence => NOT_ENOUGH_EVIDENCE,
 });
 
@@ -134,11 +150,25 @@ impl Difference {
         Some(self.base?.noise?.hypot(self.new?.noise?))
     }
 
+    /// By how much the number may differ between two runs of the same program: changes up to this
+    /// value are within the noise. `None` when the noise of a side is unknown.
+    #[must_use]
+    pub fn tolerance(&self) -> Option<f64> {
+        Some(SIGMAS * self.noise()?)
+    }
+
+    /// Whether both sides have the same value, as far as reports can print it.
+    fn is_equal(&self) -> bool {
+        let printed = if self.metric.is_slope() { 60.0 } else { 1.0 };
+        self.change()
+            .is_some_and(|change| (change * printed).abs() < 0.5)
+    }
+
     /// Whether the value on the new side is higher beyond the noise, even if the change is too
     /// small to matter. `None` when the value or noise of a side is unknown.
     #[must_use]
     pub fn grew_beyond_noise(&self) -> Option<bool> {
-        Some(self.change()? > SIGMAS * self.noise()?)
+        Some(self.change()? > self.tolerance()?)
     }
 }
 
@@ -150,50 +180,154 @@ pub(super) fn is_above_noise(measure: Measure) -> Option<bool> {
 /// Whether a leak per step matters is decided by the bytes that it adds in this many steps.
 const MANY_STEPS: f64 = 1000.0;
 
+/// The metrics of a device that are compared as metrics of the host when a rank has no device: the
+/// counters of its host memory are then those of its track.
+const ON_HOST: [(Metric, Metric); 3] = [
+    (Metric::HostPeak, Metric::PeakAllocated),
+    (Metric::HostSteady, Metric::SteadyAllocated),
+    (Metric::HostSlope, Metric::AllocatedSlope),
+];
+
+/// Pairs of metrics that answer the same question. The second one is compared only where a side does
+/// not know the first, for example a baseline that an earlier version saved.
+const PREFERRED: [(Metric, Metric); 4] = [
+    (Metric::PeakOwn, Metric::PeakUsed),
+    (Metric::SteadyOwn, Metric::SteadyUsed),
+    (Metric::OwnSlope, Metric::UsedSlope),
+    (Metric::PeakCounted, Metric::PeakAllocated),
+];
+
+/// The metrics of a rank or of one of its phases that comparisons and gates read. A rank without a
+/// device has only metrics of host memory and of steps.
+pub(super) fn judged(levels: &Levels, device_id: i64) -> Levels {
+    if device_id >= 0 {
+        return *levels;
+    }
+    let mut host = Levels::default();
+    for metric in [Metric::StepFloor, Metric::StepPeak, Metric::LeakPerStep] {
+        host.set(metric, levels.get(metric));
+    }
+    for (metric, of_track) in ON_HOST {
+        host.set(metric, levels.get(metric).or(levels.get(of_track)));
+    }
+    host
+}
+
+/// The growth that a finding of this kind reports, as metrics. Empty for findings that are not about
+/// growth.
+fn growth_of(kind: &str, is_host: bool) -> &'static [Metric] {
+    match Kind::parse(kind) {
+        Some(Kind::AllocatorLeak) if is_host => &[Metric::HostSlope, Metric::LeakPerStep],
+        Some(Kind::AllocatorLeak) => &[Metric::AllocatedSlope, Metric::LeakPerStep],
+        Some(Kind::HiddenDrift) => &[Metric::GapSlope],
+        Some(Kind::HostLeak) => &[Metric::HostSlope],
+        _ => &[],
+    }
+}
+
+/// The growing memory of a rank, by the findings of each side.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Growing {
+    base: BTreeSet<Metric>,
+    new: BTreeSet<Metric>,
+}
+
+impl Growing {
+    pub(super) fn of(base: &Profile, new: &Profile, rank: u32, device_id: i64) -> Self {
+        let of_side = |side: &Profile| {
+            let of_rank = side.findings.iter();
+            let of_rank = of_rank.filter(|one| one.rank.is_none_or(|other| other == rank));
+            let metrics = of_rank.flat_map(|one| growth_of(&one.kind, device_id < 0));
+            metrics.copied().collect()
+        };
+        Self {
+            base: of_side(base),
+            new: of_side(new),
+        }
+    }
+
+    /// How a metric changed by the findings: higher when only the new side has a finding that
+    /// reports its growth, lower when only the base side has one.
+    fn change_of(&self, metric: Metric) -> Option<Change> {
+        match (self.base.contains(&metric), self.new.contains(&metric)) {
+            (false, true) => Some(Change::Higher),
+            (true, false) => Some(Change::Lower),
+            _ => None,
+        }
+    }
+
+    /// Whether both sides have a finding that reports growth of the metric.
+    fn is_on_both_sides(&self, metric: Metric) -> bool {
+        self.base.contains(&metric) && self.new.contains(&metric)
+    }
+}
+
 /// The memory sizes that a change in bytes is compared with to decide whether it matters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Yardstick {
     /// The size of the device in bytes; the smaller size when the two sides differ.
     device: Option<f64>,
-    /// The highest memory use of the rank on the base side, in bytes.
+    /// The highest memory use of the rank's process on the base side, in bytes.
     peak: f64,
+    /// The highest use of host memory on the base side, in bytes.
+    host_peak: f64,
     /// Length in seconds of the shorter one of the two recordings.
     seconds: f64,
+    /// Growth that findings report.
+    growing: Growing,
 }
 
 impl Yardstick {
-    pub(super) fn of(base: &TrackLevels, new: &TrackLevels) -> Self {
+    pub(super) fn of(base: &TrackLevels, new: &TrackLevels, growing: Growing) -> Self {
         let totals = [base, new].map(|side| side.device_total_bytes);
-        let of_device = |metric: &Metric| metric.is_peak() && *metric != Metric::HostPeak;
-        let peaks = Metric::ALL.into_iter().filter(of_device);
-        let peaks = peaks.filter_map(|metric| base.levels.get(metric));
+        let known = judged(&base.levels, base.device_id);
+        let value = |metric| known.get(metric).map(|peak| peak.value);
+        let of_allocator = [
+            Metric::PeakReserved,
+            Metric::PeakCounted,
+            Metric::PeakAllocated,
+        ];
+        let of_allocator = of_allocator.into_iter().filter_map(value);
+        // The memory that other processes use on the device is no measure of this process.
+        let peak = value(Metric::PeakOwn).or(of_allocator.reduce(f64::max));
         Self {
             device: totals.into_iter().flatten().min().map(|bytes| bytes as f64),
-            peak: peaks.map(|peak| peak.value).fold(0.0, f64::max),
+            peak: peak.or(value(Metric::PeakUsed)).unwrap_or(0.0),
+            host_peak: value(Metric::HostPeak).unwrap_or(0.0),
             seconds: base.seconds.min(new.seconds),
+            growing,
         }
     }
 
     /// Whether a change is large enough to matter. A change of a growth rate is converted to the
     /// bytes that it adds during the recording, and a change of a leak per step to the bytes that
-    /// it adds in [`MANY_STEPS`] steps.
-    fn matters(self, metric: Metric, change: f64) -> bool {
+    /// it adds in [`MANY_STEPS`] steps. The growth of a leak on both sides goes on, however short
+    /// the recordings are, so its change is compared with the growth.
+    fn matters(&self, metric: Metric, base: f64, change: f64) -> bool {
+        if self.growing.is_on_both_sides(metric) {
+            return change.abs() >= SMALLEST_SHARE_OF_GROWTH * base.abs();
+        }
         let bytes = match metric {
             Metric::LeakPerStep => change.abs() * MANY_STEPS,
             metric if metric.is_slope() => change.abs() * self.seconds,
             _ => change.abs(),
         };
-        let of_device = self
-            .device
-            .is_some_and(|device| bytes >= SMALLEST_SHARE_OF_DEVICE * device);
-        bytes >= SMALLEST_BYTES && (of_device || bytes >= SMALLEST_SHARE_OF_PEAK * self.peak)
+        let is_host = metric.is_of_host();
+        let device = self.device.filter(|_| !is_host);
+        let of_device = device.is_some_and(|device| bytes >= SMALLEST_SHARE_OF_DEVICE * device);
+        let peak = if is_host { self.host_peak } else { self.peak };
+        bytes >= SMALLEST_BYTES && (of_device || bytes >= SMALLEST_SHARE_OF_PEAK * peak)
     }
 }
 
-/// Compares every metric of a rank or phase, except metrics that are unknown on both sides.
-pub(super) fn all(base: &Levels, new: &Levels, yardstick: Yardstick) -> Vec<Difference> {
+/// Compares every metric of a rank or phase, except metrics that are unknown on both sides, and of
+/// two metrics that answer the same question the weaker one.
+pub(super) fn all(base: &Levels, new: &Levels, yardstick: &Yardstick) -> Vec<Difference> {
+    let both = |metric| base.get(metric).is_some() && new.get(metric).is_some();
+    let left_out = PREFERRED.map(|(strong, weak)| if both(strong) { weak } else { strong });
     let differences = Metric::ALL
         .into_iter()
+        .filter(|metric| !left_out.contains(metric))
         .map(|metric| difference(metric, base.get(metric), new.get(metric), yardstick));
     differences
         .filter(|one| one.base.is_some() || one.new.is_some())
@@ -204,7 +338,7 @@ fn difference(
     metric: Metric,
     base: Option<Measure>,
     new: Option<Measure>,
-    yardstick: Yardstick,
+    yardstick: &Yardstick,
 ) -> Difference {
     let mut difference = Difference {
         metric,
@@ -212,14 +346,29 @@ fn difference(
         new,
         verdict: Change::NotEnoughEvidence,
     };
-    if let (Some(change), Some(noise)) = (difference.change(), difference.noise()) {
-        let is_change = change.abs() > SIGMAS * noise && yardstick.matters(metric, change);
-        difference.verdict = match is_change {
-            false => Change::Unchanged,
-            true if change > 0.0 => Change::Higher,
-            true => Change::Lower,
-        };
-    }
+    let Some(change) = difference.change() else {
+        return difference;
+    };
+    let sign = if change > 0.0 {
+        Change::Higher
+    } else {
+        Change::Lower
+    };
+    let is_equal = difference.is_equal();
+    difference.verdict = match (yardstick.growing.change_of(metric), difference.tolerance()) {
+        // The detectors tell growth from noise by the course of the whole recording, and so better
+        // than the scatter of a slope does. Metrics follow their answer.
+        (Some(reported), _) if !is_equal && sign == reported => sign,
+        (Some(_), _) => Change::NotComparable,
+        (None, _) if is_equal => Change::Unchanged,
+        (None, None) => Change::NotEnoughEvidence,
+        (None, Some(tolerance)) if change.abs() <= tolerance => Change::WithinNoise,
+        (None, Some(_)) => {
+            let base = base.map_or(0.0, |base| base.value);
+            let matters = yardstick.matters(metric, base, change);
+            if matters { sign } else { Change::TooSmall }
+        }
+    };
     difference
 }
 
@@ -240,9 +389,11 @@ mod tests {
         let yardstick = Yardstick {
             device,
             peak: base.0,
+            host_peak: 0.0,
             seconds: 600.0,
+            growing: Growing::default(),
         };
-        difference(metric, measure(base), measure(new), yardstick).verdict
+        difference(metric, measure(base), measure(new), &yardstick).verdict
     }
 
     #[test]
@@ -256,8 +407,8 @@ mod tests {
             )
         };
         assert_eq!(judge(0.1 * GIB, 0.1 * GIB), Change::Higher);
-        assert_eq!(judge(GIB, 0.1 * GIB), Change::Unchanged);
-        assert_eq!(judge(0.1 * GIB, GIB), Change::Unchanged);
+        assert_eq!(judge(GIB, 0.1 * GIB), Change::WithinNoise);
+        assert_eq!(judge(0.1 * GIB, GIB), Change::WithinNoise);
     }
 
     #[test]
@@ -266,9 +417,10 @@ mod tests {
         let large = Some(80.0 * GIB);
         assert_eq!(
             judge(10.0 * GIB, 10.0 * GIB + 8.0 * MIB, None),
-            Change::Unchanged
+            Change::TooSmall
         );
-        assert_eq!(judge(10.0 * GIB, 10.1 * GIB, large), Change::Unchanged);
+        assert_eq!(judge(10.0 * GIB, 10.0 * GIB, large), Change::Unchanged);
+        assert_eq!(judge(10.0 * GIB, 10.1 * GIB, large), Change::TooSmall);
         assert_eq!(judge(10.0 * GIB, 10.5 * GIB, large), Change::Higher);
         // 50 MiB are a small share of the device but a large share of the process's memory, so the
         // change is reported.
@@ -282,7 +434,7 @@ mod tests {
             let base = (0.0, 0.0);
             verdict(Metric::AllocatedSlope, base, (new, 1.0), Some(16.0 * GIB))
         };
-        assert_eq!(judge(0.01 * MIB), Change::Unchanged);
+        assert_eq!(judge(0.01 * MIB), Change::TooSmall);
         assert_eq!(judge(0.2 * MIB), Change::Higher);
     }
 
@@ -291,18 +443,24 @@ mod tests {
         let yardstick = Yardstick {
             device: None,
             peak: 0.0,
+            host_peak: 0.0,
             seconds: 0.0,
+            growing: Growing::default(),
         };
         let known = Measure {
             value: GIB,
             noise: None,
         };
+        let other = Measure {
+            value: 2.0 * GIB,
+            noise: None,
+        };
         for (base, new) in [
             (None, Some(known)),
             (Some(known), None),
-            (Some(known), Some(known)),
+            (Some(known), Some(other)),
         ] {
-            let one = difference(Metric::PeakUsed, base, new, yardstick);
+            let one = difference(Metric::PeakUsed, base, new, &yardstick);
             assert_eq!(one.verdict, Change::NotEnoughEvidence);
             assert_eq!(one.grew_beyond_noise(), None);
         }

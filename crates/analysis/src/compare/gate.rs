@@ -1,7 +1,7 @@
 //! Gates: limits set by the user, evaluated on a comparison. A gate that cannot be evaluated counts
 //! as not passed.
 
-use super::difference::{Change, is_above_noise};
+use super::difference::{Change, is_above_noise, judged};
 use super::{
     Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, SlopeLimit, StepLimit,
 };
@@ -226,15 +226,20 @@ fn growth(comparison: &Comparison, limit: GrowthLimit, applies: fn(Metric) -> bo
         return vec![Miss::NoRank];
     }
     let mut misses = Vec::new();
-    for rank in &comparison.ranks {
+    // A rank without a device has no hidden memory.
+    let of_host = Metric::ALL
+        .into_iter()
+        .any(|metric| applies(metric) && metric.is_of_host());
+    let ranks = comparison.ranks.iter();
+    for rank in ranks.filter(|rank| of_host || rank.device_id >= 0) {
         let limited = rank.differences.iter().filter(|one| applies(one.metric));
-        let judged: Vec<(&Difference, bool)> = limited
+        let known: Vec<(&Difference, bool)> = limited
             .filter_map(|one| Some((one, one.grew_beyond_noise()? && exceeds(one, limit)?)))
             .collect();
-        if judged.is_empty() {
+        if known.is_empty() {
             misses.push(too_little_of(rank));
         }
-        let grown = judged.into_iter().filter(|(_, fails)| *fails);
+        let grown = known.into_iter().filter(|(_, fails)| *fails);
         misses.extend(grown.map(|(difference, _)| Miss::Grew {
             rank: rank.rank,
             device_id: device_of(rank),
@@ -264,23 +269,28 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     let mut misses = Vec::new();
     for rank in ranks {
         let device_id = named_device(rank, ranks);
-        let mut judged = false;
+        let mut is_judged = false;
         // A caching allocator reserves more device memory whenever a step needs more than any step
         // before, so used memory may grow without a leak. Used memory is therefore checked only
         // when allocated memory is unknown.
-        let memory = if rank.levels.get(Metric::PeakAllocated).is_some() {
+        let levels = judged(&rank.levels, rank.device_id);
+        let memory = if rank.device_id < 0 {
+            Metric::HostSlope
+        } else if levels.get(Metric::PeakAllocated).is_some() {
             Metric::AllocatedSlope
+        } else if levels.get(Metric::OwnSlope).is_some() {
+            Metric::OwnSlope
         } else {
             Metric::UsedSlope
         };
         for metric in [memory, Metric::GapSlope] {
-            let Some(slope) = rank.levels.get(metric) else {
+            let Some(slope) = levels.get(metric) else {
                 continue;
             };
             let Some(grows) = is_above_noise(slope) else {
                 continue;
             };
-            judged = true;
+            is_judged = true;
             if grows && slope.value > limit {
                 misses.push(Miss::Grows {
                     rank: rank.rank,
@@ -290,7 +300,7 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
                 });
             }
         }
-        if !judged {
+        if !is_judged {
             misses.push(Miss::TooLittleOf {
                 rank: rank.rank,
                 device_id,

@@ -111,6 +111,7 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     let found = diagnosis.findings();
     let holders = found.iter().flat_map(|finding| holders_of(finding));
     let holders: Vec<KnownHolder> = holders.collect();
+    let levels = detect::levels_of(&run, &found);
     let findings = found.into_iter().map(|finding| KnownFinding {
         kind: finding.kind.as_str().to_owned(),
         rank: finding.rank,
@@ -121,7 +122,7 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     let job_id = chosen.iter().find_map(|one| one.summary.job_id.as_ref());
     Ok(Profile {
         job_id: job_id.map(ToString::to_string),
-        ranks: by_rank(detect::levels_of(&run), &mut notes),
+        ranks: by_rank(levels, &mut notes),
         findings: findings.collect(),
         holders,
         sessions: chosen

@@ -3,6 +3,7 @@
 
 mod allocator_snapshots;
 mod bundles;
+mod comparisons;
 mod compressed;
 mod csv;
 mod damage;

@@ -67,7 +67,8 @@ impl<'a> Document<'a> {
 /// The verdict on the comparison: its status, headline, and whether the gates hold.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Verdict {
-    /// One word for the result of all compared numbers.
+    /// One word for the result of all compared numbers. `unchanged`: those that can be compared are
+    /// equal; `within_noise`: no difference exceeds the noise by enough to matter.
     status: Status,
     /// The result of the comparison in one line.
     headline: String,
@@ -78,6 +79,7 @@ struct Verdict {
 #[derive(Clone, Copy, Debug)]
 enum Status {
     Unchanged,
+    WithinNoise,
     Higher,
     Lower,
     Mixed,
@@ -86,6 +88,7 @@ enum Status {
 
 names!(Status {
     Unchanged => "unchanged",
+    WithinNoise => "within_noise",
     Higher => "higher",
     Lower => "lower",
     Mixed => "mixed",
@@ -102,6 +105,9 @@ impl Status {
             (true, true) => Self::Mixed,
             (true, false) => Self::Higher,
             (false, true) => Self::Lower,
+            (false, false) if has(Change::WithinNoise) || has(Change::TooSmall) => {
+                Self::WithinNoise
+            }
             (false, false) if has(Change::Unchanged) => Self::Unchanged,
             (false, false) => Self::NotEnoughEvidence,
         }

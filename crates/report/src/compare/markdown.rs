@@ -17,6 +17,7 @@ const ROWS: usize = 60;
 pub fn comparison(comparison: &Comparison) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "**{}**", escaped(&words::headline(comparison)));
+    findings(&mut out, comparison);
     let _ = writeln!(out, "\nbase: {}  ", escaped(&words::side(&comparison.base)));
     let _ = writeln!(out, "new: {}", escaped(&words::side(&comparison.new)));
     gates(&mut out, comparison);
@@ -29,7 +30,6 @@ pub fn comparison(comparison: &Comparison) -> String {
         let _ = writeln!(out);
         table(&mut out, &rows);
     }
-    findings(&mut out, comparison);
     let rest: Vec<Row> = comparison
         .differences()
         .filter(|row| !changed(row.2))
@@ -37,7 +37,7 @@ pub fn comparison(comparison: &Comparison) -> String {
     if !rest.is_empty() {
         let _ = writeln!(
             out,
-            "\n<details><summary>{} without a change</summary>\n",
+            "\n<details><summary>{} neither higher nor lower</summary>\n",
             counted(rest.len(), "number")
         );
         table(&mut out, &rest);
@@ -67,7 +67,7 @@ fn table(out: &mut String, rows: &[Row]) {
             words::measure(one.metric, one.base),
             words::measure(one.metric, one.new),
             words::change(one),
-            words::verdict(one.verdict),
+            words::verdict(one),
         );
     }
     if rows.len() > ROWS {

@@ -19,18 +19,17 @@ pub fn comparison(comparison: &Comparison, terminal: Terminal) -> String {
         terminal.width,
     );
     let _ = writeln!(out, "{}", terminal.paint("1", &headline));
-    let _ = writeln!(
-        out,
-        "\nbase  {}",
-        for_terminal(&words::side(&comparison.base))
-    );
-    let _ = writeln!(out, "new   {}", for_terminal(&words::side(&comparison.new)));
+    findings(&mut out, comparison, terminal.width);
+    for (name, side) in [("base", &comparison.base), ("new ", &comparison.new)] {
+        let gap = if name == "base" { "\n" } else { "" };
+        let _ = writeln!(out, "{gap}{name}  {}", for_terminal(&words::side(side)));
+    }
     for note in words::notes(comparison) {
-        let _ = writeln!(out, "note: {}", for_terminal(&note));
+        let note = wrap(&for_terminal(&note), "      ", terminal.width);
+        let _ = writeln!(out, "note: {}", note.trim_start());
     }
     gates(&mut out, comparison, terminal);
     ranks(&mut out, comparison, terminal);
-    findings(&mut out, comparison, terminal.width);
     out
 }
 
@@ -55,7 +54,7 @@ fn gates(out: &mut String, comparison: &Comparison, terminal: Terminal) {
 fn ranks(out: &mut String, comparison: &Comparison, terminal: Terminal) {
     let (ranks, left_out) = words::listed_ranks(comparison);
     for rank in ranks {
-        let _ = writeln!(out, "\n{}", capital(&words::place(rank, None)));
+        let _ = writeln!(out, "\n{}", words::capital(&words::place(rank, None)));
         table(out, &rank.differences, terminal);
         for phase in &rank.phases {
             let _ = writeln!(out, "  in phase {}", for_terminal(&phase.name));
@@ -68,14 +67,8 @@ fn ranks(out: &mut String, comparison: &Comparison, terminal: Terminal) {
     }
 }
 
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|ch| ch.to_ascii_uppercase());
-    first.into_iter().chain(chars).collect()
-}
-
 fn table(out: &mut String, differences: &[Difference], terminal: Terminal) {
-    let rows: Vec<[String; 4]> = differences
+    let rows: Vec<[String; 5]> = differences
         .iter()
         .map(|one| {
             [
@@ -83,6 +76,7 @@ fn table(out: &mut String, differences: &[Difference], terminal: Terminal) {
                 words::measure(one.metric, one.base),
                 words::measure(one.metric, one.new),
                 words::change(one),
+                words::verdict(one),
             ]
         })
         .collect();
@@ -90,36 +84,30 @@ fn table(out: &mut String, differences: &[Difference], terminal: Terminal) {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0)
     };
-    let widths = [width(0), width(1), width(2), width(3)];
+    let widths = [width(0), width(1), width(2), width(3), width(4)];
+    // Two spaces before the first column and between columns, and the arrow.
+    let is_wide = widths.iter().sum::<usize>() + 10 <= terminal.width;
     for (row, one) in rows.iter().zip(differences) {
-        let verdict = words::verdict(one.verdict);
+        let [metric, base, new, change, verdict] = row;
         let verdict = match one.verdict {
             Change::Higher => terminal.paint("1;31", verdict),
             Change::Lower => terminal.paint("32", verdict),
-            Change::Unchanged | Change::NotEnoughEvidence => verdict.to_owned(),
+            _ => verdict.clone(),
         };
-        let _ = writeln!(
-            out,
-            "  {:<a$}  {:>b$} -> {:>c$}  {:<d$}  {verdict}",
-            row[0],
-            row[1],
-            row[2],
-            row[3],
-            a = widths[0],
-            b = widths[1],
-            c = widths[2],
-            d = widths[3],
-        );
+        let [a, b, c, d, _] = widths;
+        let values = format!("  {metric:<a$}  {base:>b$} -> {new:>c$}");
+        let is_same = one.verdict == Change::Unchanged || change.is_empty();
+        let _ = match (is_wide, is_same) {
+            (true, _) => writeln!(out, "{values}  {change:<d$}  {verdict}"),
+            (false, true) => writeln!(out, "{values}  {verdict}"),
+            (false, false) => writeln!(out, "{values}\n      {change}, {verdict}"),
+        };
     }
 }
 
+/// What is new and what is gone, and then the findings of both runs.
 fn findings(out: &mut String, comparison: &Comparison, width: usize) {
-    let lists = words::finding_lists(comparison);
-    if lists.iter().all(|(_, findings)| findings.is_empty()) {
-        return;
-    }
-    let _ = writeln!(out, "\nFindings");
-    for (heading, findings) in lists {
+    for (heading, findings) in words::finding_lists(comparison) {
         for finding in findings {
             let line = format!("{heading}: {}", words::finding(finding));
             let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", width));

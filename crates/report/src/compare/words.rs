@@ -20,7 +20,7 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     let (failed, unknown) = (count(GateStatus::Failed), count(GateStatus::NotJudged));
     let all = comparison.gates.len();
     match (failed, unknown) {
-        (0, 0) if all == 0 => changed,
+        (0, 0) if all == 0 => capital(&changed),
         (0, 0) if all == 1 => format!("The gate passed. {changed}"),
         (0, 0) => format!("All {all} gates passed. {changed}"),
         (0, 1) if all == 1 => format!("The gate cannot be evaluated. {changed}"),
@@ -33,41 +33,77 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     }
 }
 
-/// Describes in one line which metrics and findings changed.
+/// Describes in one line which findings and metrics changed: what is new and what is gone first.
 fn changed(comparison: &Comparison) -> String {
     let verdicts = || comparison.differences().map(|(_, _, one)| one.verdict);
     let count = |wanted| verdicts().filter(|verdict| *verdict == wanted).count();
     let (higher, lower) = (count(Change::Higher), count(Change::Lower));
-    let new = comparison.findings.new.len();
-    let findings = match new {
-        0 => String::new(),
-        1 => "; 1 new finding".to_owned(),
-        new => format!("; {new} new findings"),
-    };
+    let findings = [
+        (&comparison.findings.new, "new"),
+        (&comparison.findings.gone, "gone"),
+    ];
+    let findings = findings.into_iter().filter(|(list, _)| !list.is_empty());
+    let findings: Vec<String> = findings
+        .map(|(list, what)| format!("{} {what}", counted(list.len(), "finding")))
+        .collect();
     let numbers = match (higher, lower) {
-        (0, 0) if verdicts().all(|verdict| verdict == Change::NotEnoughEvidence) => {
-            "Not enough data to compare the runs".to_owned()
+        (0, 0) => unchanged(comparison),
+        (higher, 0) => format!("{}: {}", metrics(higher, "higher"), worst(comparison)),
+        (0, lower) => metrics(lower, "lower"),
+        (higher, lower) => {
+            let higher = metrics(higher, "higher");
+            format!("{higher}, {lower} lower: {}", worst(comparison))
         }
-        (0, 0) => "No significant change".to_owned(),
-        (higher, 0) => format!(
-            "{increased} significantly: {worst}",
-            increased = metrics(higher, "increased"),
-            worst = worst(comparison)
-        ),
-        (0, lower) => format!("{} significantly", metrics(lower, "decreased")),
-        (higher, lower) => format!(
-            "{increased} and {lower} decreased significantly: {worst}",
-            increased = metrics(higher, "increased"),
-            worst = worst(comparison)
-        ),
     };
-    numbers + &findings
+    if findings.is_empty() {
+        let is_same = verdicts().all(|verdict| verdict == Change::Unchanged);
+        return match is_same || verdicts().all(|verdict| verdict == Change::NotEnoughEvidence) {
+            true => capital(&numbers),
+            false => format!("No finding is new or gone; {numbers}"),
+        };
+    }
+    format!("{}; {numbers}", findings.join(", "))
 }
 
-/// Describes how many metrics changed, with the word for the change: `1 metric increased`,
-/// `3 metrics increased`.
+/// Describes the metrics of a comparison in which none is higher or lower.
+fn unchanged(comparison: &Comparison) -> String {
+    let all = || comparison.differences().map(|(_, _, one)| one);
+    let is = |wanted: &[Change]| all().all(|one| wanted.contains(&one.verdict));
+    if is(&[Change::NotEnoughEvidence]) {
+        return "not enough data to compare the metrics".to_owned();
+    }
+    if is(&[Change::Unchanged, Change::NotEnoughEvidence]) {
+        return "all metrics are unchanged".to_owned();
+    }
+    let share = |one: &Difference| one.ratio().unwrap_or(0.0).abs();
+    let peaks = comparison.differences().filter(|(_, _, one)| {
+        one.metric.is_peak() && matches!(one.verdict, Change::WithinNoise | Change::TooSmall)
+    });
+    let largest = peaks.max_by(|(_, _, a), (_, _, b)| share(a).total_cmp(&share(b)));
+    let largest = largest.map_or(String::new(), |(rank, phase, one)| {
+        format!(
+            "; of the peaks, {metric} of {place} differs most: {change}, {verdict}",
+            metric = metric(one.metric),
+            place = place(rank, phase),
+            change = from_to(one),
+            verdict = verdict(one)
+        )
+    });
+    format!("no metric is higher or lower beyond the noise{largest}")
+}
+
+/// The text with a capital first letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|ch| ch.to_ascii_uppercase());
+    first.into_iter().chain(chars).collect()
+}
+
+/// Describes how many metrics changed, with the word for the change: `1 metric is higher`, `3
+/// metrics are higher`.
 fn metrics(count: usize, change: &str) -> String {
-    format!("{} {change}", counted(count, "metric"))
+    let verb = if count == 1 { "is" } else { "are" };
+    format!("{} {verb} {change}", counted(count, "metric"))
 }
 
 /// Describes the metric that grew most; metrics in bytes are preferred to rates in bytes per minute
@@ -106,19 +142,24 @@ fn place_of(rank: u32, device_id: Option<i64>, phase: Option<&str>) -> String {
 /// The name of a metric as reports print it.
 pub(super) fn metric(metric: Metric) -> &'static str {
     match metric {
-        Metric::PeakAllocated => "peak allocated",
+        Metric::PeakOwn => "peak used",
+        Metric::PeakUsed => "peak used by all",
         Metric::PeakReserved => "peak reserved",
-        Metric::PeakUsed => "peak used",
-        Metric::SteadyAllocated => "steady allocated",
-        Metric::SteadyUsed => "steady used",
+        Metric::PeakCounted | Metric::PeakAllocated => "peak allocated",
         Metric::AllocatedSlope => "slope of allocated",
-        Metric::UsedSlope => "slope of used",
+        Metric::LeakPerStep => "leak per step",
+        Metric::SteadyAllocated => "steady allocated",
+        Metric::SteadyOwn => "steady used",
+        Metric::SteadyUsed => "steady used by all",
+        Metric::OwnSlope => "slope of used",
+        Metric::UsedSlope => "slope of used by all",
         Metric::Gap => "hidden memory",
         Metric::GapSlope => "slope of hidden memory",
         Metric::StepFloor => "floor of a step",
         Metric::StepPeak => "peak of a step",
-        Metric::LeakPerStep => "leak per step",
         Metric::HostPeak => "peak of host memory",
+        Metric::HostSteady => "steady host memory",
+        Metric::HostSlope => "slope of host memory",
     }
 }
 
@@ -171,13 +212,20 @@ fn from_to(difference: &Difference) -> String {
     )
 }
 
-/// The words that say whether a metric is higher, lower or unchanged in the new run.
-pub(super) fn verdict(change: Change) -> &'static str {
-    match change {
-        Change::Unchanged => "unchanged",
-        Change::Lower => "lower",
-        Change::Higher => "higher",
-        Change::NotEnoughEvidence => "not enough data",
+/// The words that say whether a metric is higher, lower or unchanged in the new run, with the noise
+/// where the change is no larger: `within noise (±12.0 MiB)`.
+pub(super) fn verdict(difference: &Difference) -> String {
+    match difference.verdict {
+        Change::Unchanged => "unchanged".to_owned(),
+        Change::WithinNoise => {
+            let noise = difference.tolerance().unwrap_or(0.0);
+            format!("within noise (±{})", amount(difference.metric, noise))
+        }
+        Change::TooSmall => "too small to count".to_owned(),
+        Change::Lower => "lower".to_owned(),
+        Change::Higher => "higher".to_owned(),
+        Change::NotComparable => "not comparable".to_owned(),
+        Change::NotEnoughEvidence => "not enough data".to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ use axum::response::Response;
 use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{FailOn, Gates, Side, compare, profile_of};
-use stormlog_report::compare::sections;
+use stormlog_report::compare::{sections, verdict};
 use stormlog_report::{Alignment, comparison_json};
 
 use super::escaped;
@@ -155,8 +155,9 @@ fn document(app: &App, base: &Entry, new: &Entry, wish: &Wish) -> Result<String,
         Err(error) => ("null".to_owned(), Some(error.to_string())),
     };
     let comparison = compare(base_side, new_side, &gates);
+    let head = verdict(&comparison).map_err(|error| error.to_string())?;
     let markup = sections(&comparison).map_err(|error| error.to_string())?;
-    let parts = serde_json::json!({ "sections": markup, "note": note });
+    let parts = serde_json::json!({ "head": head, "sections": markup, "note": note });
     Ok(format!("{{\"drawing\":{drawing},\"parts\":{parts}}}"))
 }
 

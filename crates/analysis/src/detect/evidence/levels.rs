@@ -13,6 +13,7 @@ use super::floor::Floor;
 use super::order;
 use super::series::Series;
 use super::signals::{self, Signals, seconds_between};
+use crate::detect::finding::{Finding, Kind};
 use crate::stats::{bend_scatter, highest, median, quantile, robust_sigma, theil_sen};
 use crate::timeline::{Column, Run, Step, Track, devices_or_all, float};
 
@@ -32,6 +33,12 @@ const ENOUGH_FOR_BENDS: usize = 8;
 /// is replaced by this value: the standard deviation of rounding to 2 MiB, the size of the blocks
 /// in which PyTorch's caching allocator reserves memory.
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
+/// Like [`BLOCK_SCATTER`], for memory in live tensors, which PyTorch rounds to 512 bytes.
+const TENSOR_SCATTER: f64 = 0.3 * 512.0;
+/// Like [`BLOCK_SCATTER`], for host memory: the heap grows in blocks of 128 KiB and more.
+const PAGE_SCATTER: f64 = 0.3 * 131_072.0;
+/// A sampled peak is certain when at least this many samples reach it.
+const SEEN_OFTEN: usize = 3;
 /// Minimum length of a part of the track in training steps, so that each part contains a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
 /// Maximum number of phases that are distinguished per track. A program with more phases generates
@@ -49,21 +56,35 @@ pub struct Measure {
 }
 
 /// A number that summarizes the memory of a rank, such as its peak, and by which runs are compared.
+/// Reports list the metrics in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Highest number of bytes in live tensors.
-    PeakAllocated,
+    /// Highest number of bytes that the process used on the device.
+    PeakOwn,
+    /// Highest number of bytes in use on the device, by all processes.
+    PeakUsed,
     /// Highest number of bytes reserved by the allocator.
     PeakReserved,
-    /// Highest number of bytes in use on the device.
-    PeakUsed,
-    /// Bytes in live tensors between training steps, as the median over time.
-    SteadyAllocated,
-    /// Bytes in use on the device between training steps, as the median over time.
-    SteadyUsed,
+    /// Highest number of bytes in live tensors, by the allocator's own peak counter, which also
+    /// knows peaks between two samples.
+    PeakCounted,
+    /// Highest number of bytes in live tensors at a sample.
+    PeakAllocated,
     /// Growth of the memory that live tensors hold between steps, in bytes per second.
     AllocatedSlope,
-    /// Growth of the memory in use on the device between steps, in bytes per second.
+    /// Growth of the memory that is still allocated after each step, in bytes per step.
+    LeakPerStep,
+    /// Bytes in live tensors between training steps, as the median over time.
+    SteadyAllocated,
+    /// Bytes that the process uses on the device between training steps, as the median over time.
+    SteadyOwn,
+    /// Bytes in use on the device between training steps, by all processes, as the median over
+    /// time.
+    SteadyUsed,
+    /// Growth of the memory that the process uses on the device between steps, in bytes per second.
+    OwnSlope,
+    /// Growth of the memory in use on the device between steps, by all processes, in bytes per
+    /// second.
     UsedSlope,
     /// Hidden memory: bytes in use on the device outside the framework's allocator.
     Gap,
@@ -74,26 +95,34 @@ pub enum Metric {
     StepFloor,
     /// Highest number of bytes in live tensors during a step, as the median over all steps.
     StepPeak,
-    /// Growth of the memory that is still allocated after each step, in bytes per step.
-    LeakPerStep,
     /// Highest number of bytes of host memory held by the rank's process and its children.
     HostPeak,
+    /// Bytes of host memory held by the rank's process and its children, as the median over time.
+    HostSteady,
+    /// Growth of the host memory of the rank's process and its children, in bytes per second.
+    HostSlope,
 }
 
 stormlog_format::names!(Metric {
-    PeakAllocated => "peak_allocated",
-    PeakReserved => "peak_reserved",
+    PeakOwn => "peak_own",
     PeakUsed => "peak_used",
-    SteadyAllocated => "steady_allocated",
-    SteadyUsed => "steady_used",
+    PeakReserved => "peak_reserved",
+    PeakCounted => "peak_counted",
+    PeakAllocated => "peak_allocated",
     AllocatedSlope => "allocated_slope",
+    LeakPerStep => "leak_per_step",
+    SteadyAllocated => "steady_allocated",
+    SteadyOwn => "steady_own",
+    SteadyUsed => "steady_used",
+    OwnSlope => "own_slope",
     UsedSlope => "used_slope",
     Gap => "gap",
     GapSlope => "gap_slope",
     StepFloor => "step_floor",
     StepPeak => "step_peak",
-    LeakPerStep => "leak_per_step",
     HostPeak => "host_peak",
+    HostSteady => "host_steady",
+    HostSlope => "host_slope",
 });
 
 impl Metric {
@@ -102,8 +131,25 @@ impl Metric {
     pub fn is_peak(self) -> bool {
         matches!(
             self,
-            Self::PeakAllocated | Self::PeakReserved | Self::PeakUsed | Self::HostPeak
+            Self::PeakOwn
+                | Self::PeakUsed
+                | Self::PeakReserved
+                | Self::PeakCounted
+                | Self::PeakAllocated
+                | Self::HostPeak
         )
+    }
+
+    /// Whether the metric is about host memory, and not about the memory of a device.
+    #[must_use]
+    pub fn is_of_host(self) -> bool {
+        matches!(self, Self::HostPeak | Self::HostSteady | Self::HostSlope)
+    }
+
+    /// Whether the metric includes the memory of other processes on the device.
+    #[must_use]
+    pub fn is_of_all_processes(self) -> bool {
+        matches!(self, Self::PeakUsed | Self::SteadyUsed | Self::UsedSlope)
     }
 
     /// The unit in which values of the metric are given.
@@ -122,7 +168,11 @@ impl Metric {
     pub fn is_slope(self) -> bool {
         matches!(
             self,
-            Self::AllocatedSlope | Self::UsedSlope | Self::GapSlope
+            Self::AllocatedSlope
+                | Self::OwnSlope
+                | Self::UsedSlope
+                | Self::GapSlope
+                | Self::HostSlope
         )
     }
 }
@@ -161,19 +211,19 @@ impl Levels {
         self.0[metric as usize] = measure;
     }
 
-    /// Sets the level and the slope of allocated, of used and of hidden memory.
-    fn set_trends(&mut self, trends: [LevelAndSlope; 3]) {
-        let metrics = [
-            (Metric::SteadyAllocated, Metric::AllocatedSlope),
-            (Metric::SteadyUsed, Metric::UsedSlope),
-            (Metric::Gap, Metric::GapSlope),
-        ];
-        for ((level, slope), (level_value, slope_value)) in metrics.into_iter().zip(trends) {
-            self.set(level, level_value);
-            self.set(slope, slope_value);
-        }
+    /// Sets the level and the slope of a quantity.
+    fn set_trend(&mut self, (level, slope): (Metric, Metric), trend: LevelAndSlope) {
+        self.set(level, trend.0);
+        self.set(slope, trend.1);
     }
 }
+
+/// The metrics of the level and of the slope of each quantity.
+const OF_ALLOCATED: (Metric, Metric) = (Metric::SteadyAllocated, Metric::AllocatedSlope);
+const OF_OWN: (Metric, Metric) = (Metric::SteadyOwn, Metric::OwnSlope);
+const OF_USED: (Metric, Metric) = (Metric::SteadyUsed, Metric::UsedSlope);
+const OF_HIDDEN: (Metric, Metric) = (Metric::Gap, Metric::GapSlope);
+const OF_HOST: (Metric, Metric) = (Metric::HostSteady, Metric::HostSlope);
 
 /// The level of a quantity and its slope, where they are known.
 type LevelAndSlope = (Option<Measure>, Option<Measure>);
@@ -224,51 +274,80 @@ pub struct TrackLevels {
 }
 
 /// The levels of every device track with samples, or of the host tracks when the run has no device
-/// tracks.
+/// tracks. `findings` are the findings about the run: memory that grows by a finding has the slope
+/// that it has since the growth began.
 #[must_use]
-pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
+pub fn levels_of(run: &Run, findings: &[&Finding]) -> Vec<TrackLevels> {
     let tracks = devices_or_all(run.tracks.iter().collect());
     let mut levels: Vec<TrackLevels> = signals::read_tracks(&tracks)
         .par_iter()
-        .map(of_track)
+        .map(|signals| of_track(signals, findings))
         .collect();
-    add_host_peaks(run, &mut levels);
+    add_host(run, findings, &mut levels);
     levels
 }
 
-/// Sets [`Metric::HostPeak`] of each rank, the peak of its host memory. Of a rank with several
-/// devices, only the first device gets the metric.
-fn add_host_peaks(run: &Run, levels: &mut [TrackLevels]) {
-    let mut peaks: BTreeMap<u32, Measure> = BTreeMap::new();
+/// When growth of a kind began on a track, in seconds since its first sample; `None` when no finding
+/// reports such growth. A growing track is one whose floor rises from then on; its slope before that
+/// time is another one, and would hide the growth in the scatter.
+fn onset(track: &Track, start_ns: i64, findings: &[&Finding], kinds: &[Kind]) -> Option<f64> {
+    let is_of_resource = |one: &Finding| {
+        let is_host = one.kind == Kind::HostLeak || one.device_id < 0;
+        is_host == track.is_host()
+            && (is_host || one.rank.is_none() || one.device_id == track.device_id)
+    };
+    let is_of_rank = |one: &Finding| match one.rank {
+        None => true,
+        Some(rank) => rank == track.rank && one.session_id == track.session_id,
+    };
+    let is_of_track = |one: &&&Finding| is_of_resource(one) && is_of_rank(one);
+    let of_kind = findings.iter().filter(|one| kinds.contains(&one.kind));
+    let onsets = of_kind.filter(is_of_track).filter_map(|one| one.onset_ns);
+    onsets.min().map(|at| seconds_between(start_ns, at))
+}
+
+/// Sets the metrics of the host memory of each rank. Of a rank with several devices, only the first
+/// device gets them.
+fn add_host(run: &Run, findings: &[&Finding], levels: &mut [TrackLevels]) {
+    let mut by_rank: BTreeMap<u32, Levels> = BTreeMap::new();
     let hosts = run.tracks.iter().filter(|track| track.is_host());
     for track in hosts.filter(|track| !run.is_start_up_only(track)) {
         let Some(value) = track.peaks().allocated.map(float) else {
             continue;
         };
         let order = order::of(track);
-        let known: Vec<f64> = order
-            .iter()
-            .filter_map(|&i| track.allocated.get(i))
-            .map(float)
-            .collect();
-        let settled = &known[known.len() / 4..];
-        let noise = peak_scatter(settled, 1.0);
-        let peak = Measure { value, noise };
-        let highest = peaks.entry(track.rank).or_insert(peak);
-        if peak.value > highest.value {
-            *highest = peak;
+        let start_ns = order.first().map_or(0, |&first| track.t_ns[first]);
+        let known = series(track, &track.allocated, &order, start_ns);
+        let quarter = known.len() / 4;
+        let settled = &known.y[quarter..];
+        let mut host = Levels::default();
+        let noise = peak_scatter(settled, 1.0).map(|noise| noise.max(missed(&known.y)));
+        host.set(Metric::HostPeak, Some(Measure { value, noise }));
+        let kinds = [Kind::HostLeak, Kind::AllocatorLeak];
+        let began = onset(track, start_ns, findings, &kinds);
+        let from = known.t.get(quarter).copied().unwrap_or(0.0);
+        let scale = track.limit_bytes().map_or(value, float).min(4.0 * value);
+        let floor = Floor::of(&known, began.map_or(from, |began| began.min(from)), scale);
+        host.set_trend(OF_HOST, settled_since(&floor, from, began, PAGE_SCATTER));
+        let highest = by_rank.entry(track.rank).or_insert(host);
+        let peak = |levels: &Levels| levels.get(Metric::HostPeak).map_or(0.0, |peak| peak.value);
+        if peak(&host) > peak(highest) {
+            *highest = host;
         }
     }
     for one in levels {
-        one.levels.set(Metric::HostPeak, peaks.remove(&one.rank));
+        let host = by_rank.remove(&one.rank).unwrap_or_default();
+        for metric in Metric::ALL.into_iter().filter(|it| it.is_of_host()) {
+            one.levels.set(metric, host.get(metric));
+        }
     }
 }
 
-fn of_track(signals: &Signals) -> TrackLevels {
+fn of_track(signals: &Signals, findings: &[&Finding]) -> TrackLevels {
     let track = signals.track;
     let order = order::of(track);
-    let used = series(track, &track.used, &order, signals.start_ns);
-    let reserved = series(track, &track.reserved, &order, signals.start_ns);
+    let of = |column: &Column| series(track, column, &order, signals.start_ns);
+    let (used, reserved) = (of(&track.used), of(&track.reserved));
     let from = signals.warm_end;
     let mut levels = Levels::default();
     let period = signals.allocated_floor.period;
@@ -285,22 +364,56 @@ fn of_track(signals: &Signals) -> TrackLevels {
         let noise = peak_scatter(settled, period);
         Some(Measure { value, noise })
     };
-    levels.set(
-        Metric::PeakAllocated,
-        peak(&track.allocated, &signals.allocated),
-    );
+    let allocated = peak(&track.allocated, &signals.allocated);
+    let sampled = allocated.map(|peak| Measure {
+        noise: peak
+            .noise
+            .map(|noise| noise.max(missed(&of(&track.allocated).y))),
+        ..peak
+    });
+    levels.set(Metric::PeakAllocated, sampled);
+    let of_counter = track.peak.max().map(float).zip(allocated);
+    let exact = of_counter.map(|(highest, sampled)| Measure {
+        value: highest.max(sampled.value),
+        ..sampled
+    });
+    levels.set(Metric::PeakCounted, exact);
     levels.set(Metric::PeakReserved, peak(&track.reserved, &reserved));
-    levels.set(Metric::PeakUsed, peak(&track.used, &used));
-    let used_floor = Floor::of(&used, from, signals.scale);
-    let floors = [&signals.allocated_floor, &used_floor, &signals.hidden_floor];
-    levels.set_trends(floors.map(|floor| settled(floor, from)));
+    let began = |kind| onset(track, signals.start_ns, findings, &[kind]);
+    let (leaks, drifts) = (began(Kind::AllocatorLeak), began(Kind::HiddenDrift));
+    let trend = settled_since(&signals.allocated_floor, from, leaks, TENSOR_SCATTER);
+    levels.set_trend(OF_ALLOCATED, trend);
+    let trend = settled_since(&signals.hidden_floor, from, drifts, BLOCK_SCATTER);
+    levels.set_trend(OF_HIDDEN, trend);
+    // On a device that other recorded processes use, the memory in use says nothing about this
+    // process, of which the allocator's counters are known.
+    let is_crowded = signals.hidden.len() == 0 && track.reserved.known() > 0;
+    if !is_crowded || track.knows_own() {
+        levels.set(Metric::PeakUsed, peak(&track.used, &used));
+        let floor = Floor::of(&used, from, signals.scale);
+        levels.set_trend(OF_USED, settled_since(&floor, from, None, BLOCK_SCATTER));
+    }
+    if track.knows_own() {
+        let own = of(&track.own);
+        levels.set(Metric::PeakOwn, peak(&track.own, &own));
+        let floor = Floor::of(&own, from, signals.scale);
+        levels.set_trend(OF_OWN, settled_since(&floor, from, None, BLOCK_SCATTER));
+    }
     let steps = track.steps();
-    let settled = steps.partition_point(|step| signals.seconds(step.at_ns) < from);
-    let (x, floors, peaks) = per_step(&steps[settled..]);
-    let (floor, leak) = level_and_slope(&x, &floors, 0.0);
+    let since = |from: f64| {
+        let first = steps.partition_point(|step| signals.seconds(step.at_ns) < from);
+        per_step(&steps[first..])
+    };
+    let (x, floors, peaks) = since(from);
+    let (floor, mut leak) = level_and_slope(&x, &floors, 0.0, TENSOR_SCATTER);
+    if let Some(began) = leaks {
+        let (x, floors, _) = since(began);
+        leak = level_and_slope(&x, &floors, 0.0, TENSOR_SCATTER).1.or(leak);
+    }
     levels.set(Metric::StepFloor, floor);
     levels.set(Metric::LeakPerStep, leak);
-    levels.set(Metric::StepPeak, level_and_slope(&x, &peaks, 0.0).0);
+    let (peak, _) = level_and_slope(&x, &peaks, 0.0, TENSOR_SCATTER);
+    levels.set(Metric::StepPeak, peak);
     let (phases, phases_left_out) = phases(track, &order, signals);
     TrackLevels {
         rank: track.rank,
@@ -312,6 +425,20 @@ fn of_track(signals: &Signals) -> TrackLevels {
         phases,
         phases_left_out,
     }
+}
+
+/// The standard deviation of a sampled peak because samples miss what lies between them. A level
+/// that fewer than [`SEEN_OFTEN`] samples reach is one that the samples of another run may miss.
+fn missed(y: &[f64]) -> f64 {
+    let mut highest = [f64::NEG_INFINITY; SEEN_OFTEN];
+    for &value in y {
+        if value > highest[SEEN_OFTEN - 1] {
+            highest[SEEN_OFTEN - 1] = value;
+            highest.sort_by(|a, b| b.total_cmp(a));
+        }
+    }
+    let gap = highest[0] - highest[SEEN_OFTEN - 1];
+    if gap.is_finite() { gap / 2.0 } else { 0.0 }
 }
 
 /// The step numbers, memory floors and memory peaks of the steps, as three columns.
@@ -332,16 +459,23 @@ fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Ser
     known.collect()
 }
 
-/// The level and the slope of a floor after time `from`, with their scatter.
-fn settled(floor: &Floor, from: f64) -> LevelAndSlope {
-    let knots = &floor.knots[floor.knots.partition_point(|knot| knot.t < from)..];
-    let t: Vec<f64> = knots.iter().map(|knot| knot.t).collect();
-    let y: Vec<f64> = knots.iter().map(|knot| knot.level).collect();
-    level_and_slope(&t, &y, floor.noise)
+/// The level of a floor after time `from` and its slope, with their scatter. The slope of memory
+/// that grows is measured from the time when the growth began.
+fn settled_since(floor: &Floor, from: f64, began: Option<f64>, least: f64) -> LevelAndSlope {
+    let of = |from: f64| {
+        let knots = &floor.knots[floor.knots.partition_point(|knot| knot.t < from)..];
+        let t: Vec<f64> = knots.iter().map(|knot| knot.t).collect();
+        let y: Vec<f64> = knots.iter().map(|knot| knot.level).collect();
+        level_and_slope(&t, &y, floor.noise, least)
+    };
+    let (level, slope) = of(from);
+    let since = began.and_then(|began| of(began).1);
+    (level, since.or(slope))
 }
 
-/// The level and the slope of points over time, with a scatter of at least `noise`.
-fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> LevelAndSlope {
+/// The level and the slope of points over time, with a scatter of at least `noise`. The error of the
+/// slope is computed from a scatter of at least `least`.
+fn level_and_slope(t: &[f64], y: &[f64], noise: f64, least: f64) -> LevelAndSlope {
     if y.is_empty() {
         return (None, None);
     }
@@ -372,7 +506,7 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> LevelAndSlope {
     // Neighbouring points on the same side of the line are not independent, so each group of such
     // points counts once. A jump, or growth that ends, produces few long groups and so a large
     // error.
-    let noise = noise.max(BLOCK_SCATTER) * (12.0 / stretches_of(&rest)).sqrt() / span;
+    let noise = noise.max(least) * (12.0 / stretches_of(&rest)).sqrt() / span;
     (
         Some(level),
         Some(Measure {
@@ -476,11 +610,25 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
         let indices = order[block.clone()].iter();
         indices.filter_map(|&i| column.get(i)).map(float).collect()
     };
+    let unknown = Column::default();
+    let knows_hidden = signals.hidden.len() > 0;
+    let is_crowded = !knows_hidden && track.reserved.known() > 0;
+    let own = if track.knows_own() {
+        &track.own
+    } else {
+        &unknown
+    };
+    let used = if is_crowded && own.is_empty() {
+        &unknown
+    } else {
+        &track.used
+    };
     let mut levels = Levels::default();
     let columns = [
         (&track.allocated, Metric::PeakAllocated),
         (&track.reserved, Metric::PeakReserved),
-        (&track.used, Metric::PeakUsed),
+        (used, Metric::PeakUsed),
+        (own, Metric::PeakOwn),
     ];
     for (column, metric) in columns {
         let known = blocks.iter().map(|block| values(column, block));
@@ -492,7 +640,7 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
         });
         levels.set(metric, peak);
     }
-    let trend = |column: &Column| {
+    let trend = |column: &Column, least: f64| {
         let (mut t, mut y) = (Vec::new(), Vec::new());
         for block in blocks {
             let known = values(column, block);
@@ -501,19 +649,22 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
                 y.push(median(&known));
             }
         }
-        let (level, slope) = level_and_slope(&t, &y, scatter(&y).unwrap_or(0.0));
+        let (level, slope) = level_and_slope(&t, &y, scatter(&y).unwrap_or(0.0), least);
         // The slope is kept only when it was measured between visits, because memory changes within
         // a visit are not a trend of the phase.
         (level, slope.filter(|_| by_visit))
     };
     // On a device shared with other processes, hidden memory is unknown when the memory of this
     // process is unknown.
-    let gap = if signals.hidden.len() > 0 {
-        trend(&track.hidden())
+    let hidden = if knows_hidden {
+        track.hidden()
     } else {
-        (None, None)
+        Column::default()
     };
-    levels.set_trends([trend(&track.allocated), trend(&track.used), gap]);
+    levels.set_trend(OF_ALLOCATED, trend(&track.allocated, TENSOR_SCATTER));
+    levels.set_trend(OF_USED, trend(used, BLOCK_SCATTER));
+    levels.set_trend(OF_OWN, trend(own, BLOCK_SCATTER));
+    levels.set_trend(OF_HIDDEN, trend(&hidden, BLOCK_SCATTER));
     levels
 }
 
@@ -535,7 +686,7 @@ mod tests {
     use crate::timeline::PhaseSpan;
 
     fn levels(run: &Run) -> TrackLevels {
-        levels_of(run).remove(0)
+        levels_of(run, &[]).remove(0)
     }
 
     fn of(track: &TrackLevels, metric: Metric) -> Measure {
