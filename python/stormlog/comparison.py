@@ -191,7 +191,7 @@ class Comparison:
             ),
         )
         notes = "".join(_notebook.heading(note) for note in self.notes)
-        return _notebook.page(self.headline, gates, numbers, findings, notes)
+        return _notebook.page(self.headline, findings, gates, numbers, notes)
 
 
 # The maximum number of metrics, and of reasons of one gate, that a notebook shows.

@@ -26,6 +26,7 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::human_bytes;
 
 pub use baseline::{
     BASELINE_FORMAT, Baseline, BaselineError, baseline_text, parse_baseline, read_baseline,
@@ -38,7 +39,7 @@ pub use limit::{BadLimit, GrowthLimit, SlopeLimit, StepLimit};
 pub use profile::{KnownFinding, Profile, profile_of};
 pub use side::{Side, SideError, read_side};
 
-use crate::detect::{Levels, PhaseLevels, TrackLevels};
+use crate::detect::{Levels, Metric, PhaseLevels, TrackLevels};
 use difference::{Growing, Yardstick};
 
 /// A phase of a rank, with its numbers on both sides of the comparison.
@@ -163,6 +164,11 @@ pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
             .iter()
             .filter_map(|(base, new)| devices_differ(base, new)),
     );
+    notes.extend(
+        ranks
+            .iter()
+            .filter_map(|(base, new)| uses_of_device(base, new)),
+    );
     let ranks: Vec<RankComparison> = ranks
         .into_iter()
         .map(|(base_rank, new_rank)| {
@@ -172,7 +178,6 @@ pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
             compare_rank(base_rank, new_rank, growing, several)
         })
         .collect();
-    notes.extend(ranks.iter().filter_map(counts_all_processes));
     let mut comparison = Comparison {
         base,
         new,
@@ -296,15 +301,25 @@ fn notes(base: &Side, new: &Side) -> Vec<String> {
     notes
 }
 
-/// A sentence for a rank whose metrics include other processes on its device.
-fn counts_all_processes(rank: &RankComparison) -> Option<String> {
-    let phases = rank.phases.iter().flat_map(|phase| &phase.differences);
-    let mut all = rank.differences.iter().chain(phases);
-    all.any(|one| one.metric.is_of_all_processes()).then(|| {
+/// A sentence for a rank whose use of the device includes other processes, or is not compared because
+/// it might.
+fn uses_of_device(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
+    let rank = new.rank;
+    let knows = |metric| [base, new].map(|side| side.levels.get(metric).is_some());
+    if new.device_id < 0 {
+        return None;
+    }
+    if difference::is_share_of_one_side(&base.levels, &new.levels) {
+        return Some(format!(
+            "rank {rank}: the memory in use on the device is not compared, because the share of \
+             this process is known of only one run"
+        ));
+    }
+    let is_of_all = knows(Metric::PeakOwn) != [true; 2] && knows(Metric::PeakUsed) == [true; 2];
+    is_of_all.then(|| {
         format!(
-            "rank {}: memory 'used by all' is that of all processes on the device, because the \
-             share of this process is not known of both runs",
-            rank.rank
+            "rank {rank}: memory 'used by all' includes other processes on the device, because \
+             the share of this process was not recorded"
         )
     })
 }
@@ -313,8 +328,10 @@ fn devices_differ(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
     let (old, now) = (base.device_total_bytes?, new.device_total_bytes?);
     (old != now).then(|| {
         format!(
-            "rank {}: the devices differ in size (base: {old} bytes, new: {now})",
-            new.rank
+            "rank {}: the devices differ in size (base: {}, new: {})",
+            new.rank,
+            human_bytes(old as f64),
+            human_bytes(now as f64)
         )
     })
 }
@@ -322,7 +339,7 @@ fn devices_differ(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::{Measure, Metric};
+    use crate::detect::Measure;
 
     pub(super) fn rank(rank: u32, device_id: i64, peak: f64) -> TrackLevels {
         let mut levels = Levels::default();

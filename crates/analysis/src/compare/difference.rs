@@ -197,6 +197,15 @@ const PREFERRED: [(Metric, Metric); 4] = [
     (Metric::PeakCounted, Metric::PeakAllocated),
 ];
 
+/// Whether the use of a device cannot be compared, because only one side knows the share of its own
+/// process. The other side may include the memory of other processes. What the allocator reserves
+/// and hidden memory are compared instead.
+pub(super) fn is_share_of_one_side(base: &Levels, new: &Levels) -> bool {
+    let knows = |levels: &Levels, metric| levels.get(metric).is_some();
+    knows(base, Metric::PeakOwn) != knows(new, Metric::PeakOwn)
+        && [base, new].map(|side| knows(side, Metric::PeakReserved)) == [true; 2]
+}
+
 /// The metrics of a rank or of one of its phases that comparisons and gates read. A rank without a
 /// device has only metrics of host memory and of steps.
 pub(super) fn judged(levels: &Levels, device_id: i64) -> Levels {
@@ -208,7 +217,7 @@ pub(super) fn judged(levels: &Levels, device_id: i64) -> Levels {
         host.set(metric, levels.get(metric));
     }
     for (metric, of_track) in ON_HOST {
-        host.set(metric, levels.get(metric).or(levels.get(of_track)));
+        host.set(metric, levels.get(of_track).or(levels.get(metric)));
     }
     host
 }
@@ -325,9 +334,11 @@ impl Yardstick {
 pub(super) fn all(base: &Levels, new: &Levels, yardstick: &Yardstick) -> Vec<Difference> {
     let both = |metric| base.get(metric).is_some() && new.get(metric).is_some();
     let left_out = PREFERRED.map(|(strong, weak)| if both(strong) { weak } else { strong });
+    let no_use = is_share_of_one_side(base, new);
     let differences = Metric::ALL
         .into_iter()
         .filter(|metric| !left_out.contains(metric))
+        .filter(|metric| !(no_use && metric.is_of_all_processes()))
         .map(|metric| difference(metric, base.get(metric), new.get(metric), yardstick));
     differences
         .filter(|one| one.base.is_some() || one.new.is_some())

@@ -57,9 +57,11 @@ fn changed(comparison: &Comparison) -> String {
     };
     if findings.is_empty() {
         let is_same = verdicts().all(|verdict| verdict == Change::Unchanged);
-        return match is_same || verdicts().all(|verdict| verdict == Change::NotEnoughEvidence) {
-            true => capital(&numbers),
-            false => format!("No finding is new or gone; {numbers}"),
+        let is_unknown = verdicts().all(|verdict| verdict == Change::NotEnoughEvidence);
+        return if is_same || is_unknown {
+            capital(&numbers)
+        } else {
+            format!("No finding is new or gone; {numbers}")
         };
     }
     format!("{}; {numbers}", findings.join(", "))
@@ -70,7 +72,7 @@ fn unchanged(comparison: &Comparison) -> String {
     let all = || comparison.differences().map(|(_, _, one)| one);
     let is = |wanted: &[Change]| all().all(|one| wanted.contains(&one.verdict));
     if is(&[Change::NotEnoughEvidence]) {
-        return "not enough data to compare the metrics".to_owned();
+        return "not enough data to compare the runs".to_owned();
     }
     if is(&[Change::Unchanged, Change::NotEnoughEvidence]) {
         return "all metrics are unchanged".to_owned();
@@ -89,7 +91,7 @@ fn unchanged(comparison: &Comparison) -> String {
             verdict = verdict(one)
         )
     });
-    format!("no metric is higher or lower beyond the noise{largest}")
+    format!("no metric is higher or lower{largest}")
 }
 
 /// The text with a capital first letter.

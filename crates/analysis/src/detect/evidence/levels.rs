@@ -13,6 +13,7 @@ use super::floor::Floor;
 use super::order;
 use super::series::Series;
 use super::signals::{self, Signals, seconds_between};
+use super::warm_up::WarmUp;
 use crate::detect::finding::{Finding, Kind};
 use crate::stats::{bend_scatter, highest, median, quantile, robust_sigma, theil_sen};
 use crate::timeline::{Column, Run, Step, Track, devices_or_all, float};
@@ -318,15 +319,14 @@ fn add_host(run: &Run, findings: &[&Finding], levels: &mut [TrackLevels]) {
         let order = order::of(track);
         let start_ns = order.first().map_or(0, |&first| track.t_ns[first]);
         let known = series(track, &track.allocated, &order, start_ns);
-        let quarter = known.len() / 4;
-        let settled = &known.y[quarter..];
+        let settled = &known.y[known.len() / 4..];
         let mut host = Levels::default();
         let noise = peak_scatter(settled, 1.0).map(|noise| noise.max(missed(&known.y)));
         host.set(Metric::HostPeak, Some(Measure { value, noise }));
-        let kinds = [Kind::HostLeak, Kind::AllocatorLeak];
-        let began = onset(track, start_ns, findings, &kinds);
-        let from = known.t.get(quarter).copied().unwrap_or(0.0);
-        let scale = track.limit_bytes().map_or(value, float).min(4.0 * value);
+        let began = onset(track, start_ns, findings, &[Kind::HostLeak]);
+        let end = known.t.last().copied().unwrap_or(0.0);
+        let from = WarmUp::of(&known, end, end).warm_end;
+        let scale = track.limit_bytes().map_or(value, float);
         let floor = Floor::of(&known, began.map_or(from, |began| began.min(from)), scale);
         host.set_trend(OF_HOST, settled_since(&floor, from, began, PAGE_SCATTER));
         let highest = by_rank.entry(track.rank).or_insert(host);
@@ -380,8 +380,15 @@ fn of_track(signals: &Signals, findings: &[&Finding]) -> TrackLevels {
     levels.set(Metric::PeakCounted, exact);
     levels.set(Metric::PeakReserved, peak(&track.reserved, &reserved));
     let began = |kind| onset(track, signals.start_ns, findings, &[kind]);
-    let (leaks, drifts) = (began(Kind::AllocatorLeak), began(Kind::HiddenDrift));
-    let trend = settled_since(&signals.allocated_floor, from, leaks, TENSOR_SCATTER);
+    let drifts = began(Kind::HiddenDrift);
+    // The counters of a host track are those of host memory.
+    let (leaks, least) = if track.is_host() {
+        let leaks = began(Kind::AllocatorLeak).or(began(Kind::HostLeak));
+        (leaks, PAGE_SCATTER)
+    } else {
+        (began(Kind::AllocatorLeak), TENSOR_SCATTER)
+    };
+    let trend = settled_since(&signals.allocated_floor, from, leaks, least);
     levels.set_trend(OF_ALLOCATED, trend);
     let trend = settled_since(&signals.hidden_floor, from, drifts, BLOCK_SCATTER);
     levels.set_trend(OF_HIDDEN, trend);
