@@ -325,13 +325,13 @@ fn uses_of_device(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
 }
 
 fn devices_differ(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
-    let (old, now) = (base.device_total_bytes?, new.device_total_bytes?);
+    let sizes = [base.device_total_bytes?, new.device_total_bytes?];
+    let [old, now] = sizes.map(|bytes| human_bytes(bytes as f64));
+    // Two drivers report sizes of the same device that differ by less than the printed digits.
     (old != now).then(|| {
         format!(
-            "rank {}: the devices differ in size (base: {}, new: {})",
-            new.rank,
-            human_bytes(old as f64),
-            human_bytes(now as f64)
+            "rank {}: the devices differ in size (base: {old}, new: {now})",
+            new.rank
         )
     })
 }

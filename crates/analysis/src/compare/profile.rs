@@ -12,7 +12,7 @@ use super::held::{KnownHolder, holders_of};
 use crate::analyze::{AnalyzeError, AnalyzeOptions, detector_options, diagnosed, in_order, select};
 use crate::detect::{self, Answer, Judged, Kind, Metric, TrackLevels};
 use crate::load::{Loaded, LoadedSession};
-use crate::timeline::run_id_of;
+use crate::timeline::{Track, run_id_of};
 
 impl TrackLevels {
     pub(super) fn place(&self) -> LoneRank {
@@ -100,13 +100,19 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         notes.push(format!("{places} could not be read"));
     }
     let (run, diagnosis) = diagnosed(&chosen, &detector_options(options));
+    // A program that used no device has nothing that the detectors of devices could judge.
+    let is_host_alone = run.has_host() && run.tracks.iter().all(Track::is_host_of_run);
     let unanswered = diagnosis
         .answers
         .iter()
         .filter(|(_, answer)| *answer == Answer::NotEnoughEvidence)
         // Without host memory in the recording, the detectors of host memory are not listed as
         // unanswered.
-        .filter(|(kind, _)| kind.detector().resource != Judged::Host || run.has_host())
+        .filter(|(kind, _)| match kind.detector().resource {
+            Judged::Host => run.has_host(),
+            Judged::Device => !is_host_alone,
+            Judged::Both => true,
+        })
         .map(|(kind, _)| Kind::as_str(*kind).to_owned());
     let found = diagnosis.findings();
     let holders = found.iter().flat_map(|finding| holders_of(finding));

@@ -108,16 +108,17 @@ fn metrics(count: usize, change: &str) -> String {
     format!("{} {verb} {change}", counted(count, "metric"))
 }
 
-/// Describes the metric that grew most; metrics in bytes are preferred to rates in bytes per minute
-/// or step.
+/// Describes the metric that grew most; peaks are preferred to other metrics in bytes, and these to
+/// rates in bytes per minute or step.
 fn worst(comparison: &Comparison) -> String {
     let higher = comparison
         .differences()
         .filter(|(_, _, one)| one.verdict == Change::Higher);
-    let key = |one: &Difference| (!is_rate(one.metric), one.change().unwrap_or(0.0));
+    let kind = |one: &Difference| (!is_rate(one.metric), one.metric.is_peak());
+    let growth = |one: &Difference| one.change().unwrap_or(0.0);
     let worst = higher.max_by(|(_, _, a), (_, _, b)| {
-        let (a, b) = (key(a), key(b));
-        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        let kinds = kind(a).cmp(&kind(b));
+        kinds.then(growth(a).total_cmp(&growth(b)))
     });
     worst.map_or(String::new(), |(rank, phase, one)| {
         format!(
