@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -38,6 +38,8 @@ _LOADS = {
 }
 _MOST_CODES = 5000
 _MOST_INSTRUCTIONS = 20_000
+# Between two calls of ``rest``, at most this many objects or instructions are read.
+_BETWEEN_RESTS = 50
 
 
 class Line(NamedTuple):
@@ -60,24 +62,67 @@ class Target(NamedTuple):
     function: str
 
 
-def adding_lines(place: Place) -> list[Line]:
+class Reading:
+    """The code of the user's modules. Each code object is read at most once, also when it is read
+    for several containers.
+
+    ``rest`` is called after each short piece of work; to end the reading, it raises an exception.
+    ``also`` is code that neither a module nor a thread refers to any more, such as that of the
+    frames that an exception has left.
+    """
+
+    def __init__(
+        self, rest: Callable[[], None] = lambda: None, also: Iterable[CodeType] = ()
+    ) -> None:
+        self._rest, self._also = rest, tuple(also)
+        self._done = 0
+        self._codes: list[CodeType] | None = None
+        self._pairs: dict[int, list[tuple[dis.Instruction, int]]] = {}
+
+    def codes(self) -> list[CodeType]:
+        """The code objects of the user's modules, at most ``_MOST_CODES``."""
+        if self._codes is None:
+            self._codes = list(_users_codes(self._also, self.tick))
+        return self._codes
+
+    def pairs(self, code: CodeType) -> list[tuple[dis.Instruction, int]]:
+        """The instructions of one of these code objects, each with its line number."""
+        found = self._pairs.get(id(code))
+        if found is None:
+            found = []
+            for pair in numbered(code):
+                found.append(pair)
+                self.tick()
+            # The code object is in ``_codes``, so no other one gets its id.
+            self._pairs[id(code)] = found
+        return found
+
+    def tick(self) -> None:
+        """Count an object or an instruction that was read."""
+        self._done += 1
+        if self._done % _BETWEEN_RESTS == 0:
+            self._rest()
+
+
+def adding_lines(place: Place, reading: Reading | None = None) -> list[Line]:
     """The lines that add to a container; ``place`` is the path to it, such as ``__main__.items``.
     For the cache of a function (``functools.lru_cache``), the result is the line that defines the
     function. The list is empty when it could be incomplete: when the code loads an adding method
     without calling it (``add = items.append``), or when the code is too long or too complex to
     read."""
+    reading = reading or Reading()
     if place.relation == "cache":
-        return _definitions(place.scope)
+        return _definitions(place.scope, reading)
     target = target_of(place)
     if target is None:
         return []
     found: set[Line] = set()
     instructions = 0
-    for code in codes_of(target):
+    for code in codes_of(target, reading):
         instructions += len(code.co_code) // 2
         if instructions > _MOST_INSTRUCTIONS:
             return []
-        lines = _lines(code, target)
+        lines = _lines(code, reading.pairs(code), target)
         if lines is None:
             return []
         found.update(lines)
@@ -101,10 +146,10 @@ def target_of(place: Place) -> Target | None:
     )
 
 
-def codes_of(target: Target) -> Iterator[CodeType]:
+def codes_of(target: Target, reading: Reading | None = None) -> Iterator[CodeType]:
     """The code objects of the user's modules that can refer to the container. At most
     ``_MOST_CODES`` code objects are examined."""
-    for code in _users_codes():
+    for code in (reading or Reading()).codes():
         if target.relation == "closure":
             is_meant = target.name in code.co_freevars or target.name in code.co_cellvars
         elif target.relation == "local":
@@ -118,8 +163,8 @@ def codes_of(target: Target) -> Iterator[CodeType]:
             yield code
 
 
-def _users_codes() -> Iterator[CodeType]:
-    waiting: list[Any] = []
+def _users_codes(also: Iterable[CodeType], tick: Callable[[], None]) -> Iterator[CodeType]:
+    waiting: list[Any] = list(also)
     for stack in roots.stacks():
         waiting += [frame.f_code for frame in stack]
         stack.clear()
@@ -131,6 +176,7 @@ def _users_codes() -> Iterator[CodeType]:
     codes = 0
     while waiting and codes < _MOST_CODES:
         one = waiting.pop()
+        tick()
         if id(one) in seen or type(one) is ModuleType:
             continue
         seen.add(id(one))
@@ -162,14 +208,15 @@ def _functions_in(function: FunctionType) -> list[Any]:
     return [one for one in found if type(one) is FunctionType]
 
 
-def _definitions(function: str) -> list[Line]:
-    codes = (code for code in _users_codes() if code.co_name == function)
+def _definitions(function: str, reading: Reading) -> list[Line]:
+    codes = (code for code in reading.codes() if code.co_name == function)
     return sorted({Line(code.co_filename, code.co_firstlineno, function) for code in codes})
 
 
-def _lines(code: CodeType, target: Target) -> list[Line] | None:
+def _lines(
+    code: CodeType, pairs: list[tuple[dis.Instruction, int]], target: Target
+) -> list[Line] | None:
     """The lines of one code object that add to the container; None when some may be missing."""
-    pairs = list(numbered(code))
     found = []
     for index, (instruction, number) in enumerate(pairs):
         above = loads(instruction, target)

@@ -16,12 +16,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from . import _core, _holders
+from . import _core, _holders, _keeping_lines
+from ._adding_lines import Reading
 from ._holders import roots
+from ._holders.walk import Stop
 from ._torch import loaded_torch
 
 # The search gets less than the two seconds of an inspection: it checks the time only now and then.
@@ -30,6 +33,8 @@ _SEARCH_S = 1.5
 # time within a minute on, only the line and the operation are named, and no holders are searched
 # for.
 _MOST_SEARCHES, _WITHIN_S = 3, 60.0
+# The code of the program is read for the largest holders, so many and for so long.
+_MOST_READ, _READ_S = 3, 0.3
 _MOST_HOLDERS = 12
 _MOST_CALLS = 16
 _LONGEST_SOURCE = 160
@@ -52,7 +57,8 @@ _lock = threading.Lock()
 def of_allocation(device: str) -> dict[str, Any]:
     """The cause of a failed allocation on a device (such as "cuda:0"). Must be called on the
     allocating thread."""
-    return _cause(_calls_of_thread(), lambda: _held_on_device(device, None))
+    calls = _calls_of_thread()
+    return _cause(calls, lambda: _held_on_device(device, None, calls))
 
 
 def of_exception(error: BaseException, device: str | None = None) -> dict[str, Any]:
@@ -62,8 +68,8 @@ def of_exception(error: BaseException, device: str | None = None) -> dict[str, A
     trace = error.__traceback__
     calls = _calls_of_exception(trace)
     if device is None:
-        return _cause(calls, lambda: _held_on_host(trace))
-    return _cause(calls, lambda: _held_on_device(device, trace))
+        return _cause(calls, lambda: _held_on_host(trace, calls))
+    return _cause(calls, lambda: _held_on_device(device, trace, calls))
 
 
 def _cause(calls: list[_Call], search: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -221,7 +227,7 @@ def _may_search() -> bool:
         return True
 
 
-def _held_on_device(device: str, trace: TracebackType | None) -> dict[str, Any]:
+def _held_on_device(device: str, trace: TracebackType | None, calls: list[_Call]) -> dict[str, Any]:
     allocated = _allocated_bytes(device)
 
     def enough(storages: Iterable[Any]) -> bool:
@@ -241,6 +247,8 @@ def _held_on_device(device: str, trace: TracebackType | None) -> dict[str, Any]:
     if allocated is not None:
         categories["unnamed"] = max(allocated - named, 0)
     groups = _holders.group(one for one in held if one.category != "unnamed")
+    groups = groups[:_MOST_HOLDERS]
+    kept = _kept([_members(held, one) for one in groups], calls)
     return {
         "allocated_bytes": allocated,
         "named_bytes": named,
@@ -252,43 +260,88 @@ def _held_on_device(device: str, trace: TracebackType | None) -> dict[str, Any]:
                 "bytes": one.bytes,
                 "storages": one.storages,
                 "largest": _largest(held, one),
+                **about,
             }
-            for one in groups[:_MOST_HOLDERS]
+            for one, about in zip(groups, kept, strict=True)
         ],
         "cut_short": survey.cut_short,
         "seconds": round(survey.seconds, 3),
     }
 
 
+def _kept(groups: list[list[_holders.Holder]], calls: list[_Call]) -> list[dict[str, Any]]:
+    """What is known about the collections of the largest holders, and the lines that make their
+    memory stay, with the keys of a record."""
+    deadline = time.monotonic() + _READ_S
+
+    def rest() -> None:
+        if time.monotonic() > deadline:
+            raise Stop
+
+    # An exception has left some of these calls, so no thread refers to their code any more.
+    reading = Reading(rest, (call.code for call in calls))
+    found: list[dict[str, Any]] = []
+    for own in groups[:_MOST_READ]:
+        found.append(_keeping_lines.facts(own[0]))
+        if not _is_of_forward(own[0], calls):
+            # Where the code cannot be read, or not in time, the lines stay unknown.
+            with suppress(Exception):
+                kept = _keeping_lines.keeping(own, (), reading, only_carried=True)
+                found[-1].update({} if kept is None else kept.record())
+    return found + [{}] * (len(groups) - len(found))
+
+
+def _is_of_forward(holder: _holders.Holder, calls: list[_Call]) -> bool:
+    """Whether the holder is a local variable of a forward pass that is not over. The graph of such
+    a variable is what the step needs, and is dropped with it."""
+    place = holder.container or holder.place
+    if place is None or place.relation != "local" or "." in place.name:
+        return False
+    names = [call.code.co_name for call in calls]
+    if place.scope not in names:
+        return False
+    return "forward" in names[names.index(place.scope) :]
+
+
 def _largest(held: list[_holders.Holder], group: _holders.Group) -> str | None:
     """The path to the largest storage of a group of holders."""
-    own = [one for one in held if (one.container or one.place) == group.place]
-    own = [one for one in own if one.category == group.category]
-    largest = max(own, key=lambda one: one.bytes, default=None)
+    largest = max(_members(held, group), key=lambda one: one.bytes, default=None)
     return None if largest is None or largest.place is None else str(largest.place)
 
 
-def _held_on_host(trace: TracebackType | None) -> dict[str, Any]:
+def _members(held: list[_holders.Holder], group: _holders.Group) -> list[_holders.Holder]:
+    own = [one for one in held if (one.container or one.place) == group.place]
+    return [one for one in own if one.category == group.category]
+
+
+def _held_on_host(trace: TracebackType | None, calls: list[_Call]) -> dict[str, Any]:
     survey = _holders.survey(
         time.monotonic() + _SEARCH_S, counts_host=True, libraries=False, traceback=trace
     )
     sizes = _core.process_sizes()
-    found: dict[str, tuple[_holders.Place, int, int]] = {}
+    found: dict[str, tuple[_holders.Place, int, int, _holders.Holder]] = {}
     for one in survey.containers:
-        found[str(one.place)] = (one.place, one.bytes, one.length)
+        holder = _holders.Holder(0, one.bytes, "cpu", "host", one.place, one.place, one)
+        found[str(one.place)] = (one.place, one.bytes, one.length, holder)
     for storage in survey.storages:
         if storage.device == "cpu" and storage.container is None and storage.place is not None:
-            found[str(storage.place)] = (storage.place, storage.bytes, 1)
+            found[str(storage.place)] = (storage.place, storage.bytes, 1, storage)
     outermost = [entry for entry in found.values() if not _is_inside(entry[0], found)]
-    outermost.sort(key=lambda entry: -entry[1])
+    outermost = sorted((entry for entry in outermost if entry[1] > 0), key=lambda entry: -entry[1])
+    kept = _kept([[entry[3]] for entry in outermost[:_MOST_HOLDERS]], calls)
     return {
         "allocated_bytes": None if sizes is None else sizes[0],
-        "named_bytes": sum(size for _, size, _ in outermost),
+        "named_bytes": sum(size for _, size, _, _ in outermost),
         "categories": {},
         "holders": [
-            {"holder": place.phrase, "category": "host", "bytes": size, "storages": length}
-            for place, size, length in outermost[:_MOST_HOLDERS]
-            if size > 0
+            {
+                "holder": place.phrase,
+                "category": "host",
+                "bytes": size,
+                "storages": length,
+                **about,
+            }
+            for (place, size, length, _), about in zip(outermost, kept, strict=False)
         ],
         "cut_short": survey.cut_short,
         "seconds": round(survey.seconds, 3),

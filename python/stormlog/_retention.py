@@ -50,20 +50,23 @@ _CONSTRUCTORS = ("__init__", "__new__", "__post_init__", "__setstate__", "setUp"
 _MOST_INSTRUCTIONS = 20_000
 
 
-def retention(place: Place, container: Container | None) -> str | None:
+def retention(
+    place: Place, container: Container | None, reading: lines.Reading | None = None
+) -> str | None:
     """What becomes of the elements of a container; see the description of the module."""
     if container is not None and container.most is not None:
         return "bounded" if container.most else "kept"
     target = lines.target_of(place)
     if target is None or _is_interactive():
         return None
+    reading = reading or lines.Reading()
     uses: set[str] = set()
     instructions, stores = 0, 0
-    for code in lines.codes_of(target):
+    for code in lines.codes_of(target, reading):
         instructions += len(code.co_code) // 2
         if instructions > _MOST_INSTRUCTIONS:
             return None
-        numbered = [one for one, _ in lines.numbered(code)]
+        numbered = [one for one, _ in reading.pairs(code)]
         stores += sum(_stores(code, numbered, target))
         uses.update(_uses(numbered, target))
     if stores > 1 or "removed" in uses:

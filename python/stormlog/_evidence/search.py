@@ -13,7 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .. import _holders
+from .. import _holders, _keeping_lines
+from .._adding_lines import Reading
+from .._holders.walk import Stop
 from .._signals import left_to_the_program
 from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
 from .history import TAKEN, Block, History, turn
@@ -42,6 +44,10 @@ _WINDOW_S = 0.25
 _SETTLE_S = 1.5
 _RECORDED_SHARE = 0.13
 _MOST_HOLDERS = 8
+# The code of the program is read for so many holders, the largest ones, to find the lines that make
+# their memory stay: for so many seconds, if the budget has them.
+_MOST_READ = 3
+_READ_S, _SHORTEST_READ_S = 0.05, 0.01
 # Autograd graphs are searched in slices, one at the end of each step, up to a total time.
 _GRAPH_S = 0.008
 _MOST_GRAPHS_S = 0.1
@@ -77,6 +83,8 @@ class Search:
         self._graphs: deque[tuple[weakref.ref[Any], Any]] = deque()
         self._graphs_s = 0.0
         self._searched: dict[str, Any] | None = None
+        # What the code shows about holders, with the keys of a record.
+        self._kept: dict[Any, dict[str, Any]] = {}
         self._reason: str | None = None
         self.is_busy = self.is_ended = self.is_answered = self.is_tainted = False
         self._rest_until, self._rest_s = 0.0, FIRST_REST_S
@@ -91,6 +99,7 @@ class Search:
         self._survivors = Survivors(self._device)
         self._held, self._not_held, self._graphs = {}, {}, deque()
         self._searched, self._reason = None, None
+        self._kept = {}
         self.is_ended = False
 
     def may_begin(self) -> bool:
@@ -261,6 +270,16 @@ class Search:
         if self._searched is not None:
             self._searched["found_bytes"] += size
 
+    def _groups(self) -> list[tuple[_holders.Group, list[_holders.Holder]]]:
+        """The holders to record, the largest first, each with the holders of its blocks."""
+        members: dict[Any, list[_holders.Holder]] = {}
+        for holder in list(self._held.values()):
+            members.setdefault(_holders.key_of(holder), []).append(holder)
+        groups = [_holders.group(own)[0] for own in members.values()]
+        named = zip(groups, members.values(), strict=True)
+        ordered = sorted(named, key=lambda one: -one[0].bytes)
+        return [one for one in ordered if one[0].place is not None][:_MOST_HOLDERS]
+
     def _described_holders(self) -> list[dict[str, Any]]:
         return [
             {
@@ -268,10 +287,50 @@ class Search:
                 "category": one.category,
                 "bytes": one.bytes,
                 "blocks": one.storages,
+                **_keeping_lines.facts(members[0]),
+                **self._kept.get(_holders.key_of(members[0]), {}),
             }
-            for one in _holders.group(list(self._held.values()))
-            if one.place is not None
-        ][:_MOST_HOLDERS]
+            for one, members in self._groups()
+        ]
+
+    def _unread(self) -> list[list[_holders.Holder]]:
+        """The largest holders for which the code was not read yet."""
+        largest = (members for _, members in self._groups()[:_MOST_READ])
+        return [members for members in largest if _holders.key_of(members[0]) not in self._kept]
+
+    def _read_code(self) -> None:
+        """Find the lines that make the memory of the largest holders stay."""
+        allowed = min(_READ_S, self._budget.left(time.monotonic()))
+        began = time.thread_time()
+        rested = time.monotonic()
+
+        def rest() -> None:
+            nonlocal rested
+            if time.thread_time() - began > allowed:
+                raise Stop
+            if time.monotonic() - rested > _WORK_S:
+                time.sleep(_REST_S)
+                rested = time.monotonic()
+
+        unread = self._unread()
+        # What cannot be read in time is not read again for the next report.
+        self._kept.update((_holders.key_of(members[0]), {}) for members in unread)
+        reading = Reading(rest)
+        try:
+            for members in unread:
+                stacks = self._survivors.stacks_of(self._addresses_of(members))
+                kept = _keeping_lines.keeping(members, stacks, reading)
+                if kept is not None:
+                    self._kept[_holders.key_of(members[0])] = kept.record()
+        except Exception:
+            # `Stop`, or code that cannot be read. The search goes on without these lines.
+            pass
+        finally:
+            self._budget.spend(time.thread_time() - began, time.monotonic())
+
+    def _addresses_of(self, members: list[_holders.Holder]) -> list[int]:
+        own = {id(one) for one in members}
+        return [address for address, one in list(self._held.items()) if id(one) in own]
 
     def _by_time(self, rate: float, asked_by: str) -> None:
         with turn:
@@ -325,12 +384,19 @@ class Search:
         return blocks
 
     def _report(self) -> None:
+        if self._unread() and self._budget.left(time.monotonic()) >= _SHORTEST_READ_S:
+            # The program may end before its code is read.
+            self._write(is_open=True)
+            self._read_code()
+        self._write(is_open=not self.is_ended)
+
+    def _write(self, *, is_open: bool) -> None:
         state = {
             "version": 1,
             "asked_by": self._asked_by,
             "mode": self._mode,
             "device": self._device,
-            "state": "ended" if self.is_ended else "open",
+            "state": "open" if is_open else "ended",
             "reason": self._reason,
             **self._survivors.describe(),
             "holders": self._described_holders(),

@@ -10,10 +10,11 @@ from .. import _core
 from .._holders.roots import is_users
 from .history import Block
 
-# The most stacks in an event, and the most frames of a stack. Blocks with further stacks count only
-# in the totals of a window.
+# The most stacks in an event. Blocks with further stacks count only in the totals of a window.
 MOST_STACKS = 24
-MOST_FRAMES = 12
+# The most frames of the user's code in a stack. Of a deeper stack, which a recursive function makes,
+# the innermost and the outermost frames are kept.
+_INNERMOST, _OUTERMOST = 16, 8
 _LONGEST_TEXT = 200
 
 # The frames of a stack, each as file, line and function; the innermost frame comes first.
@@ -79,6 +80,14 @@ class Survivors:
             found.update((address, size) for address, (size, _) in largest[:share])
         return found
 
+    def stacks_of(self, addresses: Iterable[int]) -> set[frozenset[tuple[str, int]]]:
+        """The stacks of some survivors, each as the files and line numbers of its frames."""
+        known = {address: one for window in self.windows for address, one in window.blocks.items()}
+        found = (known.get(address) for address in addresses)
+        return {
+            frozenset((file, line) for file, line, _ in one[1]) for one in found if one is not None
+        }
+
     def describe(self) -> dict[str, Any]:
         """The windows, with their survivors summed by stack, and the stacks, as dictionaries and
         lists."""
@@ -127,7 +136,9 @@ def users_stack(frames: list[dict[str, Any]]) -> Stack:
         for frame in frames
         if is_users(frame["filename"])
     ]
-    return tuple(users[:MOST_FRAMES])
+    if len(users) > _INNERMOST + _OUTERMOST:
+        users = users[:_INNERMOST] + users[-_OUTERMOST:]
+    return tuple(users)
 
 
 def _frame(file: str, line: int, function: str) -> dict[str, Any]:

@@ -28,7 +28,8 @@ keeps nothing alive when it returns.
     local variables of the frames that the exception has left are searched too.
 
 ``Holder``: ``address``, ``bytes``, ``device`` ("cuda:0", "cpu"), ``category`` (one of
-``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None. ``str(place)`` is the path,
+``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None, and ``collection``, the
+``Container`` at ``container`` if a collection is there. ``str(place)`` is the path,
 and ``place.phrase`` is the text for a sentence. ``container`` is the outermost collection on the
 path that may be the one that grows; ``group`` groups holders by ``container``. For parameters,
 gradients and optimizer state outside of collections, ``container`` is the variable of the model or
@@ -67,7 +68,15 @@ from typing import Any, NamedTuple
 
 from . import paths
 from .paths import Place, Step
-from .walk import CATEGORIES, GRADIENTS, OPTIMIZER_STATE, PARAMETERS, Storage, Walk
+from .walk import (
+    CATEGORIES,
+    GRADIENTS,
+    OPTIMIZER_STATE,
+    PARAMETERS,
+    Collection,
+    Storage,
+    Walk,
+)
 
 __all__ = [
     "CATEGORIES",
@@ -78,6 +87,7 @@ __all__ = [
     "Place",
     "Survey",
     "group",
+    "key_of",
     "locate",
     "locate_in_graphs",
     "survey",
@@ -100,6 +110,9 @@ class Holder(NamedTuple):
     category: str
     place: Place | None
     container: Place | None
+    # What is known about the collection at ``container``; None for a model, an optimizer and an
+    # array of objects.
+    collection: Container | None = None
 
     @property
     def in_graph(self) -> bool:
@@ -262,21 +275,25 @@ def survey(
     done = None if enough is None else lambda: enough(walk.storages.values())
     walk.run(libraries=libraries, sweep=sweep, done=done)
     containers = [
-        Container(
-            paths.render(one.step, walk.name_of_parameter),
-            one.kind,
-            one.identity,
-            one.length,
-            int(one.bytes / one.weight),
-            one.most,
-            one.has_ids,
-            round(one.graphs / one.weight),
-        )
+        _container(paths.render(one.step, walk.name_of_parameter), one)
         for one in walk.collections
         if counts_host and (one.length >= _SHORT or one.bytes >= _SMALL_BYTES)
     ]
     storages = [_holder(walk, storage) for storage in walk.storages.values()]
     return Survey(storages, containers, walk.cut_short, walk.objects, time.monotonic() - began)
+
+
+def _container(place: Place, one: Collection) -> Container:
+    return Container(
+        place,
+        one.kind,
+        one.identity,
+        one.length,
+        int(one.bytes / one.weight),
+        one.most,
+        one.has_ids,
+        round(one.graphs / one.weight),
+    )
 
 
 def group(holders: Iterable[Holder]) -> list[Group]:
@@ -285,12 +302,8 @@ def group(holders: Iterable[Holder]) -> list[Group]:
     sums: dict[tuple[Place | None, str, str], list[int]] = {}
     owners: dict[tuple[Place | None, str, str], set[object]] = {}
     for holder in holders:
-        place = holder.place
-        through = "graph" if holder.in_graph else ""
-        owner: object = place
-        if place is not None and place.traceback_of and not through:
-            through, owner = "traceback", place.traceback_of
-        key = (holder.container or place, holder.category, through)
+        place, key = holder.place, key_of(holder)
+        owner: object = place.traceback_of if place and key[2] == "traceback" else place
         one = sums.setdefault(key, [0, 0])
         one[0] += 1
         one[1] += holder.bytes
@@ -299,8 +312,16 @@ def group(holders: Iterable[Holder]) -> list[Group]:
     return sorted(groups, key=lambda one: -one.bytes)
 
 
+def key_of(holder: Holder) -> tuple[Place | None, str, str]:
+    """By what ``group`` sums up holders: place, category and ``through`` of the group."""
+    through = "graph" if holder.in_graph else ""
+    if holder.place is not None and holder.place.traceback_of and not through:
+        through = "traceback"
+    return (holder.container or holder.place, holder.category, through)
+
+
 def _holder(walk: Walk, storage: Storage) -> Holder:
-    place = container = None
+    place = container = collection = None
     step = walk.way_to(storage)
     if step is not None:
         place = paths.render(step, walk.name_of_parameter)
@@ -308,6 +329,14 @@ def _holder(walk: Walk, storage: Storage) -> Holder:
         way = paths.container(step) or (paths.root(step) if is_of_model else None)
         if way is not None:
             container = paths.render(way, walk.name_of_parameter)
+            found = walk.collection_at(way)
+            collection = None if found is None else _container(container, found)
     return Holder(
-        storage.address, storage.bytes, storage.device, storage.category, place, container
+        storage.address,
+        storage.bytes,
+        storage.device,
+        storage.category,
+        place,
+        container,
+        collection,
     )

@@ -147,6 +147,9 @@ def container(step: Step | None) -> Step | None:
         return None
     longest = max(size for _, _, _, size in elements)
     for parent, kind, label, size in reversed(elements):
+        if size < 2 <= longest:
+            # A collection that grows has got elements before.
+            continue
         is_record = (
             kind == KEY
             and size <= _MOST_FIELDS

@@ -34,6 +34,8 @@ _MOST_OBJECTS = 2_000_000
 _MOST_REFERENTS = 1000
 _MOST_GRAPHS = 256
 _DEEPEST = 30
+# A dictionary with at least this many entries may be one that grows.
+_LONG = 16
 # Texts and byte strings of at least this size are storages of their own.
 _LARGE_ATOM = 1 << 16
 # The interpreter allocates small objects in multiples of this.
@@ -134,6 +136,8 @@ class Walk:
         self.objects = 0
         self.storages: dict[int, Storage] = {}
         self.collections: list[Collection] = []
+        # The collections by the identity of their paths; None until it is needed.
+        self._by_step: dict[int, Collection] | None = None
         self.cut_short: str | None = None
         # The tensors whose graph was not followed; if there are more than _MOST_GRAPHS, only the
         # ones that were found last.
@@ -405,11 +409,10 @@ class Walk:
     ) -> Collection:
         one = Collection(thing, type(thing).__name__, length, step, inside)
         one.weight = weight
-        if self._counts_host:
-            role = self._kinds.role(type(thing))
-            one.most = self._most_items.get(id(thing), kinds.most_elements_of(thing, role))
-            if inside is None:
-                one.bytes += kinds.size_of(thing, role) * weight
+        role = self._kinds.role(type(thing))
+        one.most = self._most_items.get(id(thing), kinds.most_elements_of(thing, role))
+        if self._counts_host and inside is None:
+            one.bytes += kinds.size_of(thing, role) * weight
         self.collections.append(one)
         return one
 
@@ -423,13 +426,20 @@ class Walk:
         own = self._collection(thing, length, step, inside, weight)
         found = kinds.entries(thing, self._most_elements)
         each = weight * length / len(found) if found else weight
-        if self._counts_host:
-            own.has_ids = kinds.keys_are_sparse([key for key, _ in found])
+        if self._counts_host or length >= _LONG:
+            own.has_ids = kinds.keys_are_sparse(self._keys_of(found))
         for key, value in found:
             way = (step, paths.KEY, paths.key_label(key), length)
             self._found(value, way, own, each, hint)
             # A tensor or a large text may be a key.
             self._found(key, way, own, each, hint)
+
+    def _keys_of(self, found: list[tuple[Any, Any]]) -> list[Any]:
+        """The keys of a dictionary's entries. Where bytes are not counted, long dictionaries are
+        read whole, so only some of their keys are looked at."""
+        if not self._counts_host:
+            found = found[:_LONG] + found[-_LONG:]
+        return [key for key, _ in found]
 
     def _sequence(
         self,
@@ -470,8 +480,7 @@ class Walk:
                     self._count_atom(part, step, inside, weight)
                 return
             named = self._kinds.attributes(thing)
-            if self._counts_host:
-                self._note_bound(type(thing), named)
+            self._note_bound(type(thing), named)
             for name, value in named:
                 self._found(value, _attribute(step, name), inside, weight, hint)
             if not self._counts_host:
@@ -492,6 +501,8 @@ class Walk:
             self._found(value, way, inside, weight, hint)
 
     def _note_bound(self, kind: type, attributes: list[tuple[str, Any]]) -> None:
+        if not any(name in ("queue", "_queue") for name, _ in attributes):
+            return
         most = kinds.most_items_of_queue(kind, attributes)
         if most is not None:
             for name, value in attributes:
@@ -770,6 +781,12 @@ class Walk:
             if parameter is not None and parameter.step is not None:
                 return (parameter.step, *step[1:])
         return step
+
+    def collection_at(self, step: Step) -> Collection | None:
+        """The collection at the end of a path that the search made."""
+        if self._by_step is None:
+            self._by_step = {id(one.step): one for one in self.collections}
+        return self._by_step.get(id(step))
 
     def name_of_parameter(self, address: int) -> str | None:
         """The name of the parameter whose storage is at an address. Paths to the state of an
