@@ -11,6 +11,7 @@ mod coverage;
 mod end;
 mod group;
 mod host_inspection;
+mod keeping;
 mod ledger;
 mod oom_bundles;
 mod oom_cause;
@@ -29,6 +30,7 @@ pub use group::{
     Member, newest_first, run_among, run_with_id, runs, runs_newest_first, runs_of_summaries,
 };
 pub use host_inspection::{HostHolder, HostInspection};
+pub use keeping::{Keeping, KeepingRole};
 pub use ledger::{Ledger, LedgerEntry, Owner};
 pub use oom_bundles::{BundleNumbers, fill_oom_marks, read_oom_bundles};
 pub use oom_cause::{Failure, Held, category_words};
@@ -39,8 +41,10 @@ pub use sampling::Sampling;
 pub(crate) use start::{Start, program_name};
 pub use start::{id_of_run, run_id_of, run_id_of_start};
 pub use steps::Step;
-pub use track::{Column, DeviceMemory, OomMark, Peaks, PhaseSpan, RecordedBy, Resource, Track};
-pub use windows::{EvidenceWindow, Site, WindowEvidence};
+pub use track::{
+    Column, DeviceMemory, Framework, OomMark, Peaks, PhaseSpan, RecordedBy, Resource, Track,
+};
+pub use windows::{EvidenceWindow, Site, WindowEvidence, WindowHolder};
 
 pub(crate) use end::is_over;
 pub use group::of_devices;

@@ -20,6 +20,7 @@ import sys
 _FIRST_VERSION = (3, 7)
 _FRAMEWORKS = ("torch", "jax")
 _LONGEST_MESSAGE = 4000
+_LONGEST_CHAIN, _LONGEST_LINE = 16, 400
 _MOST_FRAMES = 60
 # The seconds between two looks for a request, and after how many looks the thread checks that the
 # inbox still exists.
@@ -129,6 +130,7 @@ def _report(inbox, kind, error, trace):
         "module %s" % _escaped(kind.__module__),
         "message %s" % _escaped(message[:_LONGEST_MESSAGE]),
     ]
+    lines += ["chain " + _escaped(one) for one in _chain(error)]
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -143,6 +145,29 @@ def _report(inbox, kind, error, trace):
         cause = _cause_of(error)
         if cause:
             _leave(inbox, lines + ["cause " + _escaped(cause)])
+
+
+def _chain(error):
+    """The exceptions that an exception was raised from, or that were handled when it was raised: class
+    and first line of the message of each. The exceptions of a group count too."""
+    group = getattr(__import__("builtins"), "BaseExceptionGroup", ())
+    found, waiting, seen = [], [error], set()
+    while waiting and len(seen) < _LONGEST_CHAIN:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if one is not error:
+            kind = type(one)
+            try:
+                message = (str(one).splitlines() or [""])[0]
+            except Exception:
+                message = "(no message)"
+            found.append("%s.%s: %s" % (kind.__module__, kind.__name__, message[:_LONGEST_LINE]))
+        waiting += list(one.exceptions)[::-1] if isinstance(one, group) else []
+        waiting.append(one.__context__)
+        waiting.append(one.__cause__)
+    return found
 
 
 def _is_of_memory(kind, message):

@@ -6,6 +6,7 @@ use super::detector::{Detector, Judged};
 use super::evidence::{Channel, Evidence};
 use super::finding::Kind;
 use super::growth::findings::{Wording, report_growth};
+use crate::timeline::Framework;
 
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::AllocatorLeak,
@@ -24,12 +25,22 @@ const WORDING: Wording = Wording {
     verb: "leaks",
     of: "",
     what: "memory held between steps",
-    advice: "Look for tensors kept across steps: losses or outputs summed or appended without \
-             detach() or item(), hooks, caches and lists that hold graphs; compare two snapshots \
-             of torch.cuda.memory some minutes apart and see which allocation site grows",
+    advice: |framework| match framework {
+        Framework::Torch => {
+            "Look for tensors kept across steps: losses or outputs summed or appended without \
+             detach() or item(), hooks registered again and again, caches and lists that hold graphs"
+        }
+        Framework::Jax => {
+            "Look for arrays kept across steps: states or outputs that are appended to lists, and \
+             caches without a bound; keep copies on the host (jax.device_get) or numbers (float)"
+        }
+        Framework::TensorFlow | Framework::Unknown => {
+            "Look for tensors and arrays kept across steps: losses or outputs that are summed or \
+             appended, and caches without a bound; keep numbers or copies on the host"
+        }
+    },
     advice_on_host: "Look for objects kept across steps: results summed or appended, caches \
-                     without a bound, data loaders that hold on to their batches; compare two \
-                     snapshots of tracemalloc some minutes apart and see which line grows",
+                     without a bound, data loaders that hold on to their batches",
 };
 
 /// Checks on every rank whether the memory that live tensors hold between steps keeps growing.

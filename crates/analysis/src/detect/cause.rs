@@ -1,12 +1,15 @@
 //! The cause of a finding: the line that allocated the memory, and the holder that keeps it alive.
-//! The modules below find causes of growth, each in another kind of evidence.
+//! The modules below find causes of growth, each in another kind of evidence, and say what to do.
 
+pub(crate) mod advice;
 pub(crate) mod host_inspections;
+pub(crate) mod source;
 pub(crate) mod windows;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::timeline::KeepingRole;
 pub use crate::timeline::{Failure, Held, Site};
 
 /// What the line of a cause does.
@@ -16,6 +19,10 @@ pub enum SiteRole {
     Allocates,
     /// The line adds items to the container that grows; other lines may allocate the items.
     AddsItems,
+    /// The line assigns the variable or the attribute that keeps the memory.
+    Assigns,
+    /// The line registers something with an object that keeps it, such as a hook with a module.
+    Registers,
     /// The line requested memory when there was not enough.
     Fails,
 }
@@ -23,6 +30,8 @@ pub enum SiteRole {
 stormlog_format::names!(SiteRole {
     Allocates => "allocates",
     AddsItems => "adds_items",
+    Assigns => "assigns",
+    Registers => "registers",
     Fails => "fails",
 });
 
@@ -33,7 +42,19 @@ impl SiteRole {
         match self {
             Self::Allocates => "allocated",
             Self::AddsItems => "items added",
+            Self::Assigns => "assigned",
+            Self::Registers => "registered",
             Self::Fails => "failed",
+        }
+    }
+}
+
+impl From<KeepingRole> for SiteRole {
+    fn from(role: KeepingRole) -> Self {
+        match role {
+            KeepingRole::AddsItems => Self::AddsItems,
+            KeepingRole::Assigns => Self::Assigns,
+            KeepingRole::Registers => Self::Registers,
         }
     }
 }
@@ -41,12 +62,17 @@ impl SiteRole {
 /// The cause of a finding. A finding gets a cause only when the cause explains most of its bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
-    /// The innermost line of the user's code that does what `site_role` says.
+    /// The line of the user's code to look at first: the line that makes the memory stay, where it
+    /// is known, otherwise the innermost line that allocates the memory.
     pub site: Option<Site>,
-    /// What the line `site` does with the memory: it allocates the memory, it adds items to the
-    /// container that grows, or its allocation failed.
+    /// What the line `site` does with the memory. Lines that make memory stay add items to the
+    /// container that grows, assign the variable that keeps it, or register something, such as a
+    /// hook. Other lines allocate the memory, or their allocation failed.
     pub site_role: SiteRole,
-    /// The calls that led to the site, the innermost first, without the site itself.
+    /// The innermost line of the user's code that allocates the memory, or whose allocation failed,
+    /// where `site` is the line that makes the memory stay; both may be the same line.
+    pub allocated_at: Option<Site>,
+    /// The calls that led to the allocation, the innermost first, without the allocating line.
     pub call_path: Vec<Site>,
     /// The holder that keeps the memory alive, as a path in the user's program: "`sessions` in
     /// `__main__`".
@@ -61,6 +87,13 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// Makes the line that makes the memory stay the site of the cause.
+    pub(crate) fn led_by(mut self, role: SiteRole, line: Site) -> Self {
+        self.allocated_at = self.site.replace(line);
+        self.site_role = role;
+        self
+    }
+
     /// The holder that grows and its line, as part of a sentence: "`preds` grows, allocated at
     /// train.py:8".
     #[must_use]

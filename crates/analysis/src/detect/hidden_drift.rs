@@ -24,10 +24,12 @@ const WORDING: Wording = Wording {
     verb: "loses",
     of: " outside the allocator",
     what: "hidden memory",
-    advice: "The framework's allocator does not know of this memory: look for communicators, \
+    advice: |_| {
+        "The framework's allocator does not know of this memory: look for communicators, \
              streams or graphs created again and again, libraries that allocate for themselves, \
              and other processes on the device (nvidia-smi lists them); NCCL_DEBUG=INFO shows \
-             what the collectives allocate",
+             what the collectives allocate"
+    },
     advice_on_host: "The allocator does not know of this memory: look for native libraries that \
                      allocate for themselves, memory maps and threads created again and again",
 };

@@ -6,6 +6,8 @@ mod failed_at;
 use stormlog_format::classify::KERNEL_OOM_KILL;
 
 use super::answer::Answer;
+use super::cause::Cause;
+use super::cause::advice::{self, About};
 use super::detector::{Detector, Judged};
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
@@ -13,7 +15,7 @@ use super::growth::outlook::{self, Outlook};
 use super::growth::{Strength, findings};
 use super::host_leak::HostEvidence;
 use super::options::Options;
-use crate::timeline::{End, OomMark, Run, Track, float, is_over};
+use crate::timeline::{End, Framework, OomMark, Run, Track, float, is_over};
 
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::OomRisk,
@@ -78,6 +80,7 @@ fn is_end(subject: &Subject, mark: &OomMark) -> bool {
     let signals = &subject.signals;
     let is_last = is_over(mark.at_ns, signals.ns(signals.end));
     match subject.end {
+        _ if mark.ended_process => true,
         End::OutOfMemory | End::KernelOomKill | End::Unknown | End::Vanished => is_last,
         _ => false,
     }
@@ -141,11 +144,10 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     finding.size_words = error_words(mark, is_end, &at, signals.total);
     finding.explanation =
         format!("{name} ran out of memory{went_on} at {at}{place}{details}{held}");
-    finding.cause = failed_at::cause(mark);
-    finding.advice = "Make the step smaller (batch size, sequence length, activation \
-                      checkpointing, sharded optimizer state); if another finding names a leak, \
-                      drift or fragmentation, fix that first: a smaller step only delays it"
-        .into();
+    let (cause, about) = failed_at::cause(mark).unzip();
+    finding.advice = held_advice(cause.as_ref(), about.as_ref(), signals.track.framework)
+        .unwrap_or_else(|| smaller_step(signals.track.framework).into());
+    finding.cause = cause;
     finding
 }
 
@@ -182,6 +184,35 @@ fn error_words(mark: &OomMark, is_end: bool, at: &str, total: Option<f64>) -> St
 fn unusable_cache(mark: &OomMark) -> Option<i64> {
     let cached = mark.reserved?.saturating_sub(mark.allocated?);
     (cached > 0 && cached >= mark.requested? / 2).then_some(cached)
+}
+
+/// What to do about a holder that is no part of the step; `None` when the memory was that of the
+/// step, or when no holder had most of it.
+fn held_advice(
+    cause: Option<&Cause>,
+    about: Option<&About>,
+    framework: Framework,
+) -> Option<String> {
+    let (cause, about) = cause.zip(about)?;
+    if !advice::can_hold_less(cause, about) {
+        return None;
+    }
+    advice::of_holder(cause, about, framework)
+}
+
+fn smaller_step(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Jax => {
+            "Make the step smaller (batch size, sequence length, jax.checkpoint, donated buffers, \
+             sharded state); if another finding names a leak or drift, fix that first: a smaller \
+             step only delays it"
+        }
+        _ => {
+            "Make the step smaller (batch size, sequence length, activation checkpointing, sharded \
+             optimizer state); if another finding names a leak, drift or fragmentation, fix that \
+             first: a smaller step only delays it"
+        }
+    }
 }
 
 /// The part of a finding's sentence that names the highest recorded memory use; empty when no use
@@ -325,7 +356,8 @@ fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Answ
     for track in tracks {
         let marks = track.ooms.iter();
         // An error that ended a process is reported rather than an error that a process caught.
-        let Some(mark) = marks.max_by_key(|mark| (!mark.is_caught, mark.at_ns)) else {
+        let order = |mark: &&OomMark| (mark.ended_process, !mark.is_caught, mark.at_ns);
+        let Some(mark) = marks.max_by_key(order) else {
             continue;
         };
         found.push(of_host_mark(run, track, mark));
@@ -363,10 +395,12 @@ fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Answ
 }
 
 fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
-    let is_end = run
-        .ends
-        .iter()
-        .any(|one| one.rank == track.rank && one.pid == track.pid && one.end.is_out_of_memory());
+    let last_ns = track.span_ns().map_or(mark.at_ns, |span| span.1);
+    let may_end = !mark.is_caught || mark.ended_process || is_over(mark.at_ns, last_ns);
+    let is_end = may_end
+        && run.ends.iter().any(|one| {
+            one.rank == track.rank && one.pid == track.pid && one.end.is_out_of_memory()
+        });
     // A caught error about host memory is less severe, because programs and libraries probe how
     // much memory there is and continue with less.
     let severity = match (is_end, mark.is_caught) {
@@ -407,8 +441,10 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
             held = failed_at::held(mark)
         )
     };
-    finding.cause = failed_at::cause(mark);
-    finding.advice = ADVICE_ON_KILL.into();
+    let (cause, about) = failed_at::cause(mark).unzip();
+    finding.advice = held_advice(cause.as_ref(), about.as_ref(), Framework::Unknown)
+        .unwrap_or_else(|| ADVICE_ON_KILL.into());
+    finding.cause = cause;
     finding
 }
 

@@ -13,7 +13,7 @@ use super::gather::Hit;
 use super::labels::backend;
 use super::object::EvidenceLink;
 use crate::columns::{EventRef, Events};
-use crate::detect::{Diagnosis, Finding, Kind, Severity};
+use crate::detect::{Diagnosis, Finding, Kind, Severity, Site};
 use crate::query::SourceKind;
 use crate::timeline::{self, Member};
 
@@ -103,14 +103,32 @@ fn add_site(finding: &Finding, dimensions: &mut Map, former_ids: &mut Vec<Text>)
     let Some(site) = finding.cause.as_ref().and_then(|cause| cause.site.as_ref()) else {
         return;
     };
-    if let Ok(without) = normalize_dimensions(dimensions) {
-        let id = fingerprint_id(finding.kind.as_str(), &without, &Value::Int(1));
-        former_ids.insert(0, id);
+    let mut note_former = |dimensions: &Map| {
+        if let Ok(dimensions) = normalize_dimensions(dimensions) {
+            let id = fingerprint_id(finding.kind.as_str(), &dimensions, &Value::Int(1));
+            former_ids.insert(0, id);
+        }
+    };
+    note_former(dimensions);
+    // Before the line that makes memory stay was known, the site was the line that allocates it.
+    if let Some(allocated_at) = finding
+        .cause
+        .as_ref()
+        .and_then(|one| one.allocated_at.as_ref())
+    {
+        let mut dimensions = dimensions.clone();
+        dimensions.insert("site", &*dimension_of(allocated_at));
+        note_former(&dimensions);
     }
+    dimensions.insert("site", &*dimension_of(site));
+}
+
+/// A site as a dimension of an issue, without its line number.
+fn dimension_of(site: &Site) -> String {
     let source = site.source_text.as_deref().unwrap_or_default();
     let words: Vec<&str> = source.split_whitespace().collect();
-    let site = [site.file_name(), site.function.as_str(), &words.join(" ")].join(" ");
-    dimensions.insert("site", site.trim());
+    let text = [site.file_name(), site.function.as_str(), &words.join(" ")].join(" ");
+    text.trim().to_owned()
 }
 
 /// The first event of the finding's rank and device at or after a time; if there is none, the last
@@ -187,6 +205,7 @@ mod tests {
                 source_text: Some(source.to_owned()),
             }),
             site_role: crate::detect::SiteRole::Allocates,
+            allocated_at: None,
             call_path: Vec::new(),
             holder: None,
             attributed_bytes: 1,
@@ -210,6 +229,14 @@ mod tests {
         let (id, former) = identity(&leak(8, "kept.append(out)"));
         assert_eq!(identity(&leak(31, "kept.append(out)")).0, id);
         assert_ne!(identity(&leak(8, "seen.append(loss)")).0, id);
+        // A decision also applies when the line that makes the memory stay becomes known.
+        let mut led = leak(12, "loss = step(x)");
+        let cause = led.cause.take().unwrap();
+        let line = leak(8, "kept.append(out)").cause.unwrap().site.unwrap();
+        led.cause = Some(cause.led_by(crate::detect::SiteRole::AddsItems, line));
+        let (led_id, formerly) = identity(&led);
+        assert_eq!(led_id, id);
+        assert!(formerly.contains(&identity(&leak(12, "loss = step(x)")).0));
         // A decision about the issue without a site also applies to the issue with a site.
         let mut unnamed = leak(8, "");
         unnamed.cause = None;

@@ -2,7 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_format::{EventType, Map, SessionStatus, classify};
+use stormlog_format::classify::{self, ExhaustedMemory};
+use stormlog_format::{EventType, Map, SessionStatus};
 
 use super::read::is_sample;
 use crate::load::LoadedSession;
@@ -197,12 +198,12 @@ fn signal_name(number: i64) -> Option<&'static str> {
 /// What the events and sessions of one process record about its end.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// The worst end in any event other than the stop event, and its time.
-    recorded: Option<(End, i64)>,
-    /// The end in the last stop event, and its time. The stop event is written by the command that
+    /// The worst end in any event other than the stop event.
+    recorded: Option<Recorded>,
+    /// The end in the last stop event. The stop event is written by the command that
     /// started the program. It takes precedence over `recorded`, because a recorded exception may
     /// have ended another process of the run.
-    stated: Option<(End, i64)>,
+    stated: Option<Recorded>,
     /// Three flags: each is set if any session of the process has the status in the flag's name.
     is_running: bool,
     is_interrupted: bool,
@@ -211,6 +212,28 @@ pub(super) struct Facts {
     /// Times of the last out-of-memory error and of the last sample, in nanoseconds since 1970.
     oom_ns: Option<i64>,
     last_sample_ns: Option<i64>,
+}
+
+/// The end that an event records.
+#[derive(Debug)]
+struct Recorded {
+    end: End,
+    at_ns: i64,
+    /// For an end by an exception: what the exception, and those that it was raised from, say about
+    /// memory.
+    about: AboutMemory,
+}
+
+/// What an exception, and the exceptions that it was raised from, say about memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AboutMemory {
+    /// This memory ran out.
+    RanOut(ExhaustedMemory),
+    /// No memory ran out.
+    Nothing,
+    /// The exception is about something else. Those that it was raised from were not recorded, as
+    /// by versions up to 0.5.0.
+    Unknown,
 }
 
 impl Facts {
@@ -228,13 +251,23 @@ impl Facts {
                 self.last_sample_ns = self.last_sample_ns.max(Some(at_ns));
                 continue;
             }
+            let mut about = AboutMemory::Unknown;
             let end = match EventType::of(event.event_type()) {
                 Some(EventType::Stop) => {
-                    let end = stated_end(&event.metadata());
-                    self.stated = end.map(|end| (end, at_ns)).or(self.stated.take());
+                    let metadata = event.metadata();
+                    let about = metadata
+                        .object("end")
+                        .map_or(AboutMemory::Unknown, about_memory);
+                    let end = stated_end(&metadata);
+                    let stated = end.map(|end| Recorded { end, at_ns, about });
+                    self.stated = stated.or(self.stated.take());
                     continue;
                 }
-                Some(EventType::Exception) => exception(&event.metadata()),
+                Some(EventType::Exception) => {
+                    let metadata = event.metadata();
+                    about = about_memory(&metadata);
+                    exception(&metadata)
+                }
                 Some(EventType::Error) => {
                     let metadata = event.metadata();
                     if classify::is_oom(&EventType::Error.into(), &metadata) {
@@ -244,11 +277,11 @@ impl Facts {
                 }
                 _ => continue,
             };
-            let gravity = self.recorded.as_ref().map_or(0, |(end, _)| end.gravity());
+            let gravity = self.recorded.as_ref().map_or(0, |one| one.end.gravity());
             if let Some(end) = end
                 && end.gravity() >= gravity
             {
-                self.recorded = Some((end, at_ns));
+                self.recorded = Some(Recorded { end, at_ns, about });
             }
         }
     }
@@ -256,21 +289,32 @@ impl Facts {
     /// Determines how the process ended. If no event records the end and no session is still
     /// running, the status of the sessions shows the end, but only if the recorder runs as long as
     /// the program, as `stormlog run` does (`is_by_run`).
-    pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
+    pub(super) fn end(self, is_by_run: bool) -> Ended {
         // If the stop event gives only a non-zero exit code, but an exception or another kind of
         // end was recorded too, the recorded end is used, because it explains the exit code.
-        let stated = self.stated.filter(|(end, _)| {
-            let is_open = matches!(end, End::Exit { code: Some(code) } if *code != 0);
+        let stated = self.stated.filter(|stated| {
+            let is_open = matches!(stated.end, End::Exit { code: Some(code) } if code != 0);
             !(is_open && self.recorded.is_some())
         });
-        let (end, at_ns) = match stated.or(self.recorded) {
-            Some((end, at_ns)) => (end, Some(at_ns)),
+        let recorded = stated.or(self.recorded);
+        let about = recorded
+            .as_ref()
+            .map_or(AboutMemory::Unknown, |one| one.about);
+        let (end, at_ns) = match recorded {
+            Some(recorded) => (recorded.end, Some(recorded.at_ns)),
             None if self.is_running => (End::StillRunning, None),
             None if !is_by_run => (End::Unknown, self.ended_ns),
             None if self.is_interrupted => (End::Vanished, self.ended_ns),
             None if self.is_completed => (End::Exit { code: None }, self.ended_ns),
             None => (End::Unknown, self.ended_ns),
         };
+        if let (End::Exception { .. }, AboutMemory::RanOut(memory)) = (&end, about) {
+            return Ended {
+                end: End::OutOfMemory,
+                at_ns,
+                exhausted: Some(memory),
+            };
+        }
         // An out-of-memory error ended the program only if the samples stop soon after it.
         let last = self.last_sample_ns;
         let final_oom = self
@@ -278,15 +322,30 @@ impl Facts {
             .filter(|&at| last.is_none_or(|last| is_over(at, last)));
         let may_be_oom = match &end {
             End::Exit { code } => code.is_some_and(|code| code != 0),
-            End::Exception { text, .. } => is_about_memory(text),
+            End::Exception { .. } => about == AboutMemory::Unknown,
             End::Vanished | End::Unknown => true,
             _ => false,
         };
-        match final_oom {
+        let (end, at_ns) = match final_oom {
             Some(at) if may_be_oom => (End::OutOfMemory, Some(at)),
             _ => (end, at_ns),
+        };
+        Ended {
+            end,
+            at_ns,
+            exhausted: None,
         }
     }
+}
+
+/// How a process ended, and what is known about it.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    /// When it ended, in nanoseconds since 1970, if known.
+    pub(super) at_ns: Option<i64>,
+    /// The memory that ran out, if an exception about it ended the process.
+    pub(super) exhausted: Option<ExhaustedMemory>,
 }
 
 /// Longest time between an out-of-memory error that ends the program and the last sample, in
@@ -299,9 +358,34 @@ pub(crate) fn is_over(error_ns: i64, last_sample_ns: i64) -> bool {
     last_sample_ns.saturating_sub(error_ns) <= LAST_BREATH_NS
 }
 
-/// Whether an exception, given as its type and the first line of its message, is an out-of-memory
+/// Number of exceptions that are read of those that an exception was raised from.
+const LONGEST_CHAIN: usize = 16;
+
+/// What the exception in the metadata of an event says about memory: whether it is an
+/// out-of-memory error, was raised from one, or was raised while one was handled.
+fn about_memory(metadata: &Map) -> AboutMemory {
+    let Some(exception) = metadata.object("exception") else {
+        return AboutMemory::Unknown;
+    };
+    let text = |key: &str| Some(exception.text(key)?.to_str_lossy().into_owned());
+    let own = format!(
+        "{}: {}",
+        text("type").unwrap_or_default(),
+        text("message").unwrap_or_default()
+    );
+    let chain = exception.list("chain").iter().take(LONGEST_CHAIN);
+    let chain = chain.filter_map(|one| Some(one.as_text()?.to_str_lossy().into_owned()));
+    let mut texts = std::iter::once(own).chain(chain);
+    match texts.find_map(|text| exhausted(&text)) {
+        Some(memory) => AboutMemory::RanOut(memory),
+        None if exception.get("chain").is_none() => AboutMemory::Unknown,
+        None => AboutMemory::Nothing,
+    }
+}
+
+/// The memory that ran out, if an exception, given as its type and its message, is an out-of-memory
 /// error.
-fn is_about_memory(text: &str) -> bool {
+fn exhausted(text: &str) -> Option<ExhaustedMemory> {
     let (kind, message) = text.split_once(": ").unwrap_or((text, ""));
     let (module, class) = kind.rsplit_once('.').unwrap_or(("", kind));
     let facts = classify::ExceptionFacts {
@@ -310,7 +394,14 @@ fn is_about_memory(text: &str) -> bool {
         message: message.to_owned(),
         is_torch_oom: false,
     };
-    classify::oom_reason(&facts).is_some()
+    if classify::exhausted_memory(&facts.message) == Some(ExhaustedMemory::Host)
+        || facts.class.ends_with("MemoryError") && !facts.class.starts_with("OutOf")
+    {
+        return classify::oom_reason(&facts).map(|_| ExhaustedMemory::Host);
+    }
+    let is_host = || classify::oom_reason(&facts).map(|_| ExhaustedMemory::Host);
+    let device = classify::device_oom_reason(&facts).map(|_| ExhaustedMemory::Device);
+    device.or_else(is_host)
 }
 
 fn recorded_end(metadata: &Map) -> Option<End> {
@@ -369,7 +460,54 @@ fn exception(metadata: &Map) -> Option<End> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_about_memory;
+    use super::*;
+
+    fn is_about_memory(text: &str) -> bool {
+        exhausted(text).is_some()
+    }
+
+    #[test]
+    fn the_exceptions_behind_an_exception_count() {
+        let of = |json: &str| {
+            let event = format!(r#"{{"exception": {json}}}"#);
+            match stormlog_format::json::parse(event.as_bytes()) {
+                Ok(stormlog_format::Value::Map(map)) => about_memory(&map),
+                other => panic!("{other:?} is no object"),
+            }
+        };
+        let ran_out = AboutMemory::RanOut;
+        for (json, expected) in [
+            (
+                r#"{"type": "RuntimeError", "message": "training failed",
+                    "chain": ["torch.OutOfMemoryError: CUDA out of memory."]}"#,
+                ran_out(ExhaustedMemory::Device),
+            ),
+            (
+                r#"{"type": "jaxlib.XlaRuntimeError",
+                    "message": "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes."}"#,
+                ran_out(ExhaustedMemory::Device),
+            ),
+            (
+                r#"{"type": "ValueError", "message": "x", "chain": ["KeyError: 1", "MemoryError: "]}"#,
+                ran_out(ExhaustedMemory::Host),
+            ),
+            (
+                r#"{"type": "numpy._core._exceptions._ArrayMemoryError", "message": "Unable to"}"#,
+                ran_out(ExhaustedMemory::Host),
+            ),
+            (
+                r#"{"type": "ValueError", "chain": [7, "KeyError: 1"]}"#,
+                AboutMemory::Nothing,
+            ),
+            (
+                r#"{"type": "ValueError", "chain": "MemoryError"}"#,
+                AboutMemory::Nothing,
+            ),
+            (r#"{"type": "ValueError"}"#, AboutMemory::Unknown),
+        ] {
+            assert_eq!(of(json), expected, "{json}");
+        }
+    }
 
     #[test]
     fn exceptions_that_the_recorder_takes_for_oom_errors_are_about_memory() {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use stormlog_format::json::by_name;
 use stormlog_format::{Map, Value};
 
+use super::keeping::Keeping;
 use super::track::OomMark;
 use super::windows::site;
 use crate::untrusted::{bytes, text};
@@ -58,6 +59,9 @@ pub struct Held {
     pub category: String,
     /// Bytes that the holder held.
     pub bytes: i64,
+    /// What else is known about the holder.
+    #[serde(skip)]
+    pub keeping: Keeping,
 }
 
 impl Held {
@@ -99,6 +103,7 @@ pub(super) fn fill(mark: &mut OomMark, request: &Map) {
             holder: text(one, "holder", LONGEST_TEXT)?,
             category: text(one, "category", LONGEST_TEXT)?,
             bytes: bytes(one, "bytes")?,
+            keeping: Keeping::of(one),
         })
     });
     mark.failure = Some(Failure {

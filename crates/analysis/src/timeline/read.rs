@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
+use stormlog_format::classify::ExhaustedMemory;
 use stormlog_format::{
     EventType, Map, Placeholders, Sample, SampleNumber, SampleReader, SessionStatus,
     SessionSummary, Text, Value, classify, metadata_keys, session_sources,
@@ -17,7 +18,7 @@ use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::start::{id_of_run, program_of_start, run_id_of, start_of};
-use super::track::{Column, DeviceMemory, OomMark, PhaseSpan, RecordedBy, Track};
+use super::track::{Column, DeviceMemory, Framework, OomMark, PhaseSpan, RecordedBy, Track};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
@@ -54,9 +55,10 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
         .collect();
     let recorded_id = sessions.iter().find_map(|session| run_id_of(session));
     let id = id_of_run(recorded_id, sessions.iter().map(|session| &session.summary));
+    let (ends, exhausted) = ends(sessions, is_by_run);
     let mut run = Run {
         id: id.map(|id| id.to_str_lossy().into_owned()),
-        ends: ends(sessions, is_by_run),
+        ends,
         program: program(sessions),
         ..Run::default()
     };
@@ -65,7 +67,23 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
         let left = MOST_PROCESSES.saturating_sub(run.processes.len());
         run.processes.extend(processes.into_iter().take(left));
     }
+    for (rank, pid, memory) in exhausted {
+        mark_last(&mut run.tracks, rank, pid, memory);
+    }
     run
+}
+
+/// Marks the last out-of-memory error of a process as the one that ended it.
+fn mark_last(tracks: &mut [Track], rank: u32, pid: i64, memory: ExhaustedMemory) {
+    let is_of_memory = |track: &&mut Track| {
+        let is_host = memory == ExhaustedMemory::Host;
+        (track.rank, track.pid, track.is_host()) == (rank, pid, is_host)
+    };
+    let tracks = tracks.iter_mut().filter(is_of_memory);
+    let marks = tracks.flat_map(|track| &mut track.ooms);
+    if let Some(last) = marks.max_by_key(|mark| mark.at_ns) {
+        last.ended_process = true;
+    }
 }
 
 /// Whether `stormlog run` recorded the session, inside or outside the program.
@@ -75,23 +93,29 @@ fn recorded_by_run(session: &LoadedSession) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn ends(sessions: &[&LoadedSession], is_by_run: bool) -> Vec<RankEnd> {
+/// The memory that ran out when the process of this rank and pid ended.
+type Exhausted = (u32, i64, ExhaustedMemory);
+
+/// How the processes ended, and which of them an out-of-memory exception ended.
+fn ends(sessions: &[&LoadedSession], is_by_run: bool) -> (Vec<RankEnd>, Vec<Exhausted>) {
     let mut facts: BTreeMap<(u32, i64), Facts> = BTreeMap::new();
     for session in sessions {
         let rank = u32::try_from(session.summary.rank).unwrap_or(u32::MAX);
         let key = (rank, session.summary.pid);
         facts.entry(key).or_default().add(session);
     }
+    let mut exhausted = Vec::new();
     let ends = facts.into_iter().map(|((rank, pid), facts)| {
-        let (end, at_ns) = facts.end(is_by_run);
+        let ended = facts.end(is_by_run);
+        exhausted.extend(ended.exhausted.map(|memory| (rank, pid, memory)));
         RankEnd {
             rank,
             pid,
-            at_ns,
-            end,
+            at_ns: ended.at_ns,
+            end: ended.end,
         }
     });
-    ends.collect()
+    (ends.collect(), exhausted)
 }
 
 impl LoadedSession {
@@ -269,6 +293,7 @@ impl Tracks {
                     .as_ref()
                     .map(|job| job.to_str_lossy().into_owned()),
                 pid: origin.pid,
+                framework: Framework::of_collector(&origin.collector.to_str_lossy()),
                 ..Track::default()
             });
             self.found.len() - 1

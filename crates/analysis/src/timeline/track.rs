@@ -120,6 +120,9 @@ pub struct OomMark {
     pub reason: String,
     /// Whether the program caught the error and went on.
     pub is_caught: bool,
+    /// Whether the exception that ended the process was this error, was raised from it, or was
+    /// raised while it was handled.
+    pub ended_process: bool,
     /// Number of bytes that the failed request asked for.
     pub requested: Option<i64>,
     /// Bytes in live tensors when the request failed.
@@ -217,6 +220,34 @@ pub enum RecordedBy {
     Run,
 }
 
+/// The framework whose allocator the counters of a track describe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Framework {
+    /// No framework, or an unknown one.
+    #[default]
+    Unknown,
+    /// `PyTorch`.
+    Torch,
+    /// JAX.
+    Jax,
+    /// `TensorFlow`.
+    TensorFlow,
+}
+
+impl Framework {
+    /// The framework whose counters a collector of this name reads.
+    #[must_use]
+    pub fn of_collector(name: &str) -> Self {
+        let is_torch = ["cuda_tracker", "rocm_tracker", "mps_tracker"];
+        match name {
+            name if name.contains("jax") => Self::Jax,
+            name if name.contains("tensorflow") => Self::TensorFlow,
+            name if is_torch.iter().any(|end| name.ends_with(end)) => Self::Torch,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// If the allocator's counters were read at most this many nanoseconds before those of the device,
 /// both count as read at the same time.
 const READ_TOGETHER_NS: i64 = 5_000_000;
@@ -256,6 +287,8 @@ pub struct Track {
     pub pid: i64,
     /// The kind of recorder that took the samples.
     pub recorder: RecordedBy,
+    /// The framework whose allocator the samples describe.
+    pub framework: Framework,
     /// The sampling interval declared by the recorder, in nanoseconds; zero when none was declared.
     pub declared_interval_ns: i64,
     /// Samples up to this time (nanoseconds since 1970) are far apart, because the recorder removed

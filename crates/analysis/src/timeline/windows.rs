@@ -5,8 +5,9 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_format::{Map, Value, metadata_keys};
+use stormlog_format::{Map, Value, is_library_file, metadata_keys};
 
+use super::keeping::Keeping;
 use crate::untrusted::{bytes, maps, text};
 
 /// Maximum number of evidence windows, of stacks, of frames per stack, of sites per window and of
@@ -14,6 +15,9 @@ use crate::untrusted::{bytes, maps, text};
 pub(super) const MOST: usize = 64;
 /// Longest text that is kept, in characters.
 pub(super) const LONGEST_TEXT: usize = 1024;
+
+/// The names that interpreters give to code that the user typed or passed to them.
+const TYPED: [&str; 3] = ["<stdin>", "<string>", "<ipython-input-"];
 
 /// A line of the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
@@ -33,6 +37,15 @@ impl Site {
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.file_name(), self.line)
+    }
+
+    /// Whether the line is in a file of the user: not in an installed package, the standard library
+    /// or code that a program made, whose file name is in angle brackets.
+    #[must_use]
+    pub fn is_users(&self) -> bool {
+        let is_made = self.file.starts_with('<') && self.file.ends_with('>');
+        let is_typed = TYPED.iter().any(|start| self.file.starts_with(start));
+        (!is_made || is_typed) && !is_library_file(&self.file)
     }
 
     /// The file name without directories.
@@ -58,10 +71,23 @@ pub struct WindowEvidence {
     /// the innermost first.
     pub stacks: Vec<Vec<Site>>,
     /// The variables that keep the surviving blocks (allocated in a window and not freed by its
-    /// end) alive, with the bytes that each holds, the largest first.
-    pub holders: Vec<(String, i64)>,
+    /// end) alive, the one with the most bytes first.
+    pub holders: Vec<WindowHolder>,
     /// Bytes of the surviving blocks whose holders were searched for.
     pub searched_bytes: Option<i64>,
+}
+
+/// A variable that keeps surviving blocks alive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WindowHolder {
+    /// The path of the holder in the user's program: "`kept` in `__main__`".
+    pub name: String,
+    /// The category of the memory, such as `activations`; empty when unknown.
+    pub category: String,
+    /// The bytes of the blocks that it holds.
+    pub bytes: i64,
+    /// What else is known about the holder.
+    pub keeping: Keeping,
 }
 
 /// The result of one evidence window: how much memory grew, and which stacks allocated the memory
@@ -160,8 +186,13 @@ pub(super) fn site(map: &Map) -> Option<Site> {
     })
 }
 
-fn holder(map: &Map) -> Option<(String, i64)> {
-    Some((text(map, "holder", LONGEST_TEXT)?, bytes(map, "bytes")?))
+fn holder(map: &Map) -> Option<WindowHolder> {
+    Some(WindowHolder {
+        name: text(map, "holder", LONGEST_TEXT)?,
+        category: text(map, "category", LONGEST_TEXT).unwrap_or_default(),
+        bytes: bytes(map, "bytes")?,
+        keeping: Keeping::of(map),
+    })
 }
 
 #[cfg(test)]
@@ -188,7 +219,12 @@ mod tests {
         assert!(found.by_steps);
         assert_eq!(found.windows[0].sites, [(0, 8)]);
         assert_eq!(found.stacks[0][0].place(), "b.py:8");
-        assert_eq!(found.holders, [("`kept`".to_owned(), 8)]);
+        let held = WindowHolder {
+            name: "`kept`".to_owned(),
+            bytes: 8,
+            ..WindowHolder::default()
+        };
+        assert_eq!(found.holders, [held]);
         assert_eq!((found.searched_bytes, found.growing()), (Some(9), 1));
     }
 
@@ -219,6 +255,37 @@ mod tests {
         let found = read(&json).unwrap();
         assert_eq!(found.windows.len(), MOST);
         assert_eq!(found.reason.unwrap().chars().count(), LONGEST_TEXT);
+    }
+
+    #[test]
+    fn the_users_files_are_told_from_libraries() {
+        let is_users = |file: &str| {
+            let site = Site {
+                file: file.to_owned(),
+                line: 1,
+                function: "f".to_owned(),
+                source_text: None,
+            };
+            site.is_users()
+        };
+        for file in [
+            "/home/u/train.py",
+            "net.py",
+            "<stdin>",
+            "<ipython-input-3-ab>",
+        ] {
+            assert!(is_users(file), "{file}");
+        }
+        for file in [
+            "/v/lib/python3.12/site-packages/torch/nn/modules/linear.py",
+            "/usr/lib/python3/dist-packages/x.py",
+            "/usr/lib/python3.11/threading.py",
+            "<frozen runpy>",
+            "<eval_with_key>.0 <x>",
+            "<__array_function__ internals>",
+        ] {
+            assert!(!is_users(file), "{file}");
+        }
     }
 
     #[test]

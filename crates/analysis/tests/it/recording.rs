@@ -151,9 +151,15 @@ impl Recording {
     }
 
     /// Adds an uncaught exception at the end.
-    pub(crate) fn raises(mut self, kind: &str, message: &str) -> Self {
+    pub(crate) fn raises(self, kind: &str, message: &str) -> Self {
+        self.raises_from(kind, message, "")
+    }
+
+    /// Adds an uncaught exception at the end; `chain` has the exceptions that it was raised from, as
+    /// the elements of a JSON list.
+    pub(crate) fn raises_from(mut self, kind: &str, message: &str, chain: &str) -> Self {
         let metadata = format!(
-            r#"{{"exception": {{"type": "{kind}", "message": "{message}", "file": "train.py", "line": 12, "function": "main"}}}}"#
+            r#"{{"exception": {{"type": "{kind}", "message": "{message}", "file": "train.py", "line": 12, "function": "main", "chain": [{chain}]}}}}"#
         );
         let end = self.times().last().unwrap_or(0.0);
         self.device

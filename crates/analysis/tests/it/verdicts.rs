@@ -538,6 +538,56 @@ fn an_error_that_was_not_survived_is_the_headline() {
 }
 
 #[test]
+fn an_error_that_the_program_handles_and_raises_again_is_not_survived() {
+    let ended = |kind: &str, message: &str, chain: &str| {
+        // The program writes a checkpoint for 20 s before it raises the error again.
+        let report = a_run(60)
+            .host(calm_host)
+            .device(|t| between_steps(t, mib(1500), mib(4000)))
+            .runs_out_of_memory(40.0)
+            .raises_from(kind, message, chain)
+            .exits(1)
+            .verdict();
+        let finding = report.findings().next().expect("a finding").clone();
+        assert_eq!(finding.kind, Kind::OomRisk);
+        (finding.severity, finding.explanation)
+    };
+    for (kind, message, chain) in [
+        ("torch.OutOfMemoryError", "CUDA out of memory", ""),
+        ("torch.cuda.OutOfMemoryError", "CUDA out of memory", ""),
+        (
+            "RuntimeError",
+            "training failed",
+            r#""torch.OutOfMemoryError: CUDA out of memory""#,
+        ),
+        (
+            "jaxlib.XlaRuntimeError",
+            "RESOURCE_EXHAUSTED: Out of memory while allocating",
+            "",
+        ),
+    ] {
+        let (severity, explanation) = ended(kind, message, chain);
+        assert_eq!(severity, Severity::Critical, "{kind}");
+        assert!(
+            explanation.starts_with("GPU 0 ran out of memory at 40.0 s"),
+            "{explanation}"
+        );
+    }
+    for (kind, chain) in [
+        ("ValueError", ""),
+        ("MemoryError", ""),
+        ("ValueError", r#""KeyError: 1""#),
+    ] {
+        let (severity, explanation) = ended(kind, "x", chain);
+        assert_eq!(severity, Severity::Warning, "{kind}");
+        assert!(
+            explanation.contains(" and went on at 40.0 s"),
+            "{explanation}"
+        );
+    }
+}
+
+#[test]
 fn a_kill_by_the_kernel_is_the_headline_and_the_leak_its_cause() {
     let report = a_run(60)
         .host(|t| vec![(PROGRAM, imports(t) + steps(t) * mib(100), 0)])

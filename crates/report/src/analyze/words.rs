@@ -47,8 +47,27 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     Some(format!("Analyzed: {name}{}; {end}", run.diagnosis.scope))
 }
 
-/// The largest number of callers that are listed below the line of code that allocates.
-const CALLS: usize = 3;
+/// The largest number of callers that are listed below the line of code that allocates: of those in
+/// the user's files, and of those in libraries, of which the innermost ones are listed.
+const USERS_CALLS: usize = 12;
+const LIBRARY_CALLS: usize = 2;
+
+/// The callers to list, the innermost first. When the user's own calls are too many, as in a
+/// recursion, the outermost ones are listed last, because they are where the user's script begins.
+fn shown_calls(calls: &[Site]) -> impl Iterator<Item = &Site> {
+    let users = calls.iter().filter(|site| site.is_users()).count();
+    let innermost = USERS_CALLS - USERS_CALLS / 3;
+    let (mut seen, mut of_libraries) = (0, 0);
+    calls.iter().filter(move |site| {
+        if site.is_users() {
+            seen += 1;
+            users <= USERS_CALLS || seen <= innermost || users - seen < USERS_CALLS - innermost
+        } else {
+            of_libraries += 1;
+            of_libraries <= LIBRARY_CALLS
+        }
+    })
+}
 
 /// Renders the notes on a run, facts that are no problem by themselves, each in one line.
 pub fn note_lines(diagnosis: &Diagnosis) -> Vec<String> {
@@ -73,11 +92,24 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
         let role = match cause.site_role {
             SiteRole::Allocates => "Allocated",
             SiteRole::AddsItems => "Items added",
+            SiteRole::Assigns => "Assigned",
+            SiteRole::Registers => "Registered",
             SiteRole::Fails => "Failed",
         };
         lines.push(format!("{role} at {}", place(site)));
     }
-    let calls = cause.call_path.iter().take(CALLS);
+    if let Some(site) = &cause.allocated_at {
+        let role = if cause.failure.is_some() {
+            "Failed"
+        } else {
+            "Allocated"
+        };
+        // The same line may allocate the memory and keep it.
+        if cause.site.as_ref() != Some(site) {
+            lines.push(format!("{role} at {}", place(site)));
+        }
+    }
+    let calls = shown_calls(&cause.call_path);
     lines.extend(calls.map(|site| format!("called from {}", place(site))));
     if let Some(failure) = &cause.failure {
         lines.extend(failure_lines(failure, cause));

@@ -293,7 +293,7 @@ fn lines(answer: &Map) -> Vec<String> {
         Some(line.trim_end().to_owned())
     }));
     let holders = evidence.holders.iter().take(MOST_LINES);
-    lines.extend(holders.map(|(name, held)| format!("  {} held by {name}", bytes::human(*held))));
+    lines.extend(holders.map(|one| format!("  {} held by {}", bytes::human(one.bytes), one.name)));
     lines
 }
 

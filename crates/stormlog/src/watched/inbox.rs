@@ -34,6 +34,9 @@ const LONGEST_REPORT: u64 = 1 << 18;
 /// The largest number of traceback frames that are recorded; the innermost frames are kept.
 const MOST_FRAMES: usize = 24;
 
+/// The largest number of exceptions that are recorded of those that an exception was raised from.
+const LONGEST_CHAIN: usize = 16;
+
 /// Exceptions that launchers raise when a process that they started has failed.
 const CHILD_FAILURES: [&str; 4] = [
     "ChildFailedError",
@@ -189,6 +192,9 @@ pub(crate) struct Exception {
     pub(crate) class: String,
     pub(crate) module: String,
     pub(crate) message: String,
+    /// The exceptions that this one was raised from, or that were handled when it was raised: class
+    /// and first line of the message of each, the latest first.
+    pub(crate) chain: Vec<String>,
     /// The traceback with the outermost frame first.
     pub(crate) frames: Vec<Frame>,
     /// The cause of an out-of-memory error as JSON, if the process itself could determine it.
@@ -226,6 +232,7 @@ impl Exception {
                 "type" => found.class = unescaped(value),
                 "module" => found.module = unescaped(value),
                 "message" => found.message = unescaped(value),
+                "chain" if found.chain.len() < LONGEST_CHAIN => found.chain.push(unescaped(value)),
                 "cause" => found.cause = Some(unescaped(value)),
                 "frame" => {
                     let mut parts = value.splitn(3, ' ');
@@ -304,6 +311,8 @@ impl Exception {
         map.insert("pid", i64::from(self.pid));
         map.insert("type", &*self.name());
         map.insert("message", redacted_text((*self.message).into()));
+        let chain = self.chain.iter().map(|one| redacted_text((**one).into()));
+        map.insert("chain", Value::List(chain.map(Value::from).collect()));
         if let Some(frame) = self.line() {
             map.extend(map_of(frame));
         }

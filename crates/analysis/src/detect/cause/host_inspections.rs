@@ -102,6 +102,7 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
         cause: Cause {
             site: holder.added_at.clone(),
             site_role: SiteRole::AddsItems,
+            allocated_at: None,
             call_path: Vec::new(),
             holder: Some(holder.name.clone()),
             attributed_bytes: holder.bytes_gained,
@@ -207,6 +208,7 @@ fn native(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
         cause: Cause {
             site: None,
             site_role: SiteRole::Allocates,
+            allocated_at: None,
             call_path: Vec::new(),
             holder: Some(format!("native memory ({name})")),
             attributed_bytes: draft::whole(mapped),

@@ -4,7 +4,8 @@
 
 use hashbrown::HashMap;
 
-use super::{Cause, Site, SiteRole};
+use super::advice::About;
+use super::{Cause, Site, SiteRole, source};
 use crate::timeline::{EvidenceWindow, WindowEvidence, float};
 
 /// Number of evidence windows that must agree on a line. Windows by steps begin and end at step
@@ -30,8 +31,8 @@ const MOST_SURVIVORS: f64 = 1.5;
 const SHOWN_IN: f64 = 0.6;
 
 /// The cause that the windows agree on, if any: the line and the holder that explain most of the
-/// growth in the windows.
-pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
+/// growth in the windows, and what else is known about this holder.
+pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<(Cause, About)> {
     let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
     let windows: Vec<&EvidenceWindow> = evidence.windows.iter().filter(grew).collect();
     let (needed, most) = match (evidence.by_steps, windows.len()) {
@@ -62,18 +63,45 @@ pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
     let site = best_site(evidence, &windows, needed, lines);
     let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
         (Some((bytes, _, _)), _) => (*bytes, split(site)),
-        (None, Some((bytes, _))) => (*bytes, (None, Vec::new())),
+        (None, Some(holder)) => (holder.bytes, (None, Vec::new())),
         (None, None) => return None,
     };
-    Some(Cause {
+    let (name, about) = holder.map_or_else(Default::default, |holder| (holder.name, holder.about));
+    let keeping = about.keeping.line.clone();
+    let keeping = keeping.map(|(role, line)| (role.into(), line));
+    let keeping = keeping.or_else(|| keeping_line(site.iter().chain(&call_path), &name));
+    let cause = Cause {
         site,
         site_role: SiteRole::Allocates,
+        allocated_at: None,
         call_path,
-        holder: holder.map(|(_, name)| name),
+        holder: (!name.is_empty()).then_some(name),
         attributed_bytes,
         share: (float(attributed_bytes) / searched).clamp(0.0, 1.0),
         failure: None,
-    })
+    };
+    let cause = match keeping {
+        Some((role, line)) => cause.led_by(role, line),
+        None => cause,
+    };
+    Some((cause, about))
+}
+
+/// The innermost of the lines of a stack whose source text shows that the line makes the memory of
+/// the holder stay.
+fn keeping_line<'s>(
+    mut stack: impl Iterator<Item = &'s Site>,
+    holder: &str,
+) -> Option<(SiteRole, Site)> {
+    stack.find_map(|site| Some((source::role_of(site, holder)?, site.clone())))
+}
+
+/// The holder of most of the growth.
+struct Best {
+    name: String,
+    /// The part of the growth that it holds.
+    bytes: i64,
+    about: About,
 }
 
 fn sum(windows: &[&EvidenceWindow], bytes: fn(&EvidenceWindow) -> i64) -> i64 {
@@ -173,19 +201,15 @@ fn best_site(
 /// The holder with the most surviving memory, when this memory makes up most of the growth. The
 /// search for holders covered only a part of the surviving memory (`searched_bytes`), so the
 /// holder's share of this part is taken as its share of all surviving memory.
-fn best_holder(
-    evidence: &WindowEvidence,
-    survived: i64,
-    least_bytes: f64,
-) -> Option<(i64, String)> {
+fn best_holder(evidence: &WindowEvidence, survived: i64, least_bytes: f64) -> Option<Best> {
     let searched = evidence.searched_bytes.filter(|&bytes| bytes > 0)?;
     // One holder may have several entries, for parameters, their gradients and so on, which are
     // added up.
     let mut sums: Vec<(&String, i64)> = Vec::new();
-    for (name, bytes) in &evidence.holders {
-        match sums.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => *sum = sum.saturating_add(*bytes),
-            None => sums.push((name, *bytes)),
+    for holder in &evidence.holders {
+        match sums.iter_mut().find(|(known, _)| **known == holder.name) {
+            Some((_, sum)) => *sum = sum.saturating_add(holder.bytes),
+            None => sums.push((&holder.name, holder.bytes)),
         }
     }
     let (name, bytes) = sums.into_iter().max_by_key(|(_, bytes)| *bytes)?;
@@ -194,12 +218,28 @@ fn best_holder(
     if name.is_empty() || held <= least_bytes {
         return None;
     }
-    Some((crate::detect::finding::draft::whole(held), name.clone()))
+    let mut own: Vec<_> = evidence
+        .holders
+        .iter()
+        .filter(|one| one.name == *name)
+        .collect();
+    own.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+    let largest = own.first()?;
+    let keeping = own.iter().find(|one| one.keeping.line.is_some());
+    Some(Best {
+        name: name.clone(),
+        bytes: crate::detect::finding::draft::whole(held),
+        about: About {
+            category: largest.category.clone(),
+            keeping: keeping.unwrap_or(largest).keeping.clone(),
+        },
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::{KeepingRole, WindowHolder};
 
     fn site(file: &str, line: u32) -> Site {
         Site {
@@ -227,8 +267,20 @@ mod tests {
         }
     }
 
+    fn cause(evidence: &WindowEvidence) -> Option<Cause> {
+        Some(super::cause_of(evidence)?.0)
+    }
+
     fn place(evidence: &WindowEvidence) -> Option<String> {
-        cause_of(evidence)?.site.map(|site| site.place())
+        cause(evidence)?.site.map(|site| site.place())
+    }
+
+    fn held(name: &str, bytes: i64) -> WindowHolder {
+        WindowHolder {
+            name: name.to_owned(),
+            bytes,
+            ..WindowHolder::default()
+        }
     }
 
     #[test]
@@ -243,7 +295,7 @@ mod tests {
             window(0, &[(1, 30)]),
             window(100, &[(0, 100)]),
         ];
-        let found = cause_of(&evidence(windows, stacks)).unwrap();
+        let found = cause(&evidence(windows, stacks)).unwrap();
         assert_eq!(found.site.as_ref().unwrap().place(), "train.py:8");
         assert_eq!(found.call_path, [site("main.py", 3)]);
         assert_eq!(found.attributed_bytes, 290);
@@ -281,13 +333,18 @@ mod tests {
         let one = window(400, &[(0, 100), (1, 100), (2, 200)]);
         let mut found = evidence(vec![one; 3], stacks);
         found.searched_bytes = Some(400);
-        let held = |name: &str, bytes| (format!("`{name}` in `__main__`"), bytes);
-        found.holders = vec![held("restarts", 200), held("restarts", 100)];
-        let cause = cause_of(&found).unwrap();
-        assert_eq!(cause.holder.as_deref(), Some("`restarts` in `__main__`"));
-        assert_eq!((cause.site, cause.attributed_bytes), (None, 900));
-        found.holders = vec![held("restarts", 200), held("model", 100)];
-        assert_eq!(cause_of(&found), None);
+        found.holders = vec![
+            held("`restarts` in `__main__`", 200),
+            held("`restarts` in `__main__`", 100),
+        ];
+        let named = cause(&found).unwrap();
+        assert_eq!(named.holder.as_deref(), Some("`restarts` in `__main__`"));
+        assert_eq!((named.site, named.attributed_bytes), (None, 900));
+        found.holders = vec![
+            held("`restarts` in `__main__`", 200),
+            held("`model` in `__main__`", 100),
+        ];
+        assert_eq!(cause(&found), None);
     }
 
     #[test]
@@ -314,7 +371,7 @@ mod tests {
         // The first line is a cache of constant size, the second a small leak.
         let stacks = vec![vec![site("cache.py", 1)], vec![site("train.py", 8)]];
         let windows = vec![window(100, &[(0, 400), (1, 100)]); 4];
-        assert_eq!(cause_of(&evidence(windows, stacks)), None);
+        assert_eq!(cause(&evidence(windows, stacks)), None);
     }
 
     #[test]
@@ -331,7 +388,7 @@ mod tests {
         let parts = [(0, 25), (1, 25), (2, 25), (3, 25)];
         let mut found = evidence(vec![window(100, &parts); 3], stacks);
         assert_eq!(place(&found), None);
-        found.holders = vec![("`losses` in `__main__`".to_owned(), 100)];
+        found.holders = vec![held("`losses` in `__main__`", 100)];
         found.searched_bytes = Some(100);
         assert_eq!(place(&found).unwrap(), "loss.py:40");
     }
@@ -339,21 +396,48 @@ mod tests {
     #[test]
     fn a_holder_of_most_is_named_with_or_without_a_line() {
         let mut found = evidence(vec![window(100, &[(0, 100)]); 3], vec![vec![]]);
-        found.holders = vec![
-            ("`kept` in `__main__`".to_owned(), 45),
-            ("`b`".to_owned(), 5),
-        ];
+        found.holders = vec![held("`kept` in `__main__`", 45), held("`b`", 5)];
         found.searched_bytes = Some(50);
-        let cause = cause_of(&found).unwrap();
-        assert_eq!(cause.clause().unwrap(), "`kept` grows");
-        assert_eq!(cause.attributed_bytes, 270);
+        let named = cause(&found).unwrap();
+        assert_eq!(named.clause().unwrap(), "`kept` grows");
+        assert_eq!(named.attributed_bytes, 270);
         found.searched_bytes = Some(100);
-        assert_eq!(cause_of(&found), None);
+        assert_eq!(cause(&found), None);
+    }
+
+    #[test]
+    fn the_line_that_keeps_leads_and_the_allocation_follows() {
+        let stacks = vec![vec![
+            site("net.py", 25),
+            site("net.py", 46),
+            site("train.py", 9),
+        ]];
+        let mut found = evidence(vec![window(100, &[(0, 100)]); 3], stacks);
+        found.holders = vec![held("`seen` in `__main__`", 100)];
+        found.searched_bytes = Some(100);
+        assert_eq!(place(&found).unwrap(), "net.py:25");
+        found.holders[0].keeping.line = Some((KeepingRole::AddsItems, site("train.py", 11)));
+        let recorded = cause(&found).unwrap();
+        assert_eq!(recorded.site_role, SiteRole::AddsItems);
+        assert_eq!(recorded.site.as_ref().unwrap().place(), "train.py:11");
+        assert_eq!(recorded.allocated_at, Some(site("net.py", 25)));
+        assert_eq!(
+            recorded.call_path,
+            [site("net.py", 46), site("train.py", 9)]
+        );
+        let clause = recorded.clause().unwrap();
+        assert_eq!(clause, "`seen` grows, items added at train.py:11");
+        // A recording that does not name the line, but has its text.
+        found.holders[0].keeping.line = None;
+        found.stacks[0][2].source_text = Some("seen.append(step(x))".to_owned());
+        let read = cause(&found).unwrap();
+        assert_eq!(read.site.unwrap().place(), "train.py:9");
+        assert_eq!(read.allocated_at, Some(site("net.py", 25)));
     }
 
     #[test]
     fn a_stack_that_is_not_there_is_left_out() {
         let windows = vec![window(100, &[(7, 100)]); 3];
-        assert_eq!(cause_of(&evidence(windows, vec![])), None);
+        assert_eq!(cause(&evidence(windows, vec![])), None);
     }
 }

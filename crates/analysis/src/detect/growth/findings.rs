@@ -2,12 +2,16 @@
 
 use std::fmt::Write as _;
 
+use stormlog_format::Retention;
+
 use super::{Growth, Strength, outlook};
 use crate::detect::answer::Answer;
+use crate::detect::cause::advice::{self, About};
 use crate::detect::cause::{Cause, windows};
 use crate::detect::evidence::{Channel, Evidence, Subject};
 use crate::detect::finding::line::GrowthSize;
 use crate::detect::finding::{Finding, Kind, Severity, confidence, draft, words};
+use crate::timeline::Framework;
 
 /// The words in which the findings about a leak and about a drift differ.
 #[derive(Debug)]
@@ -19,7 +23,8 @@ pub(crate) struct Wording {
     pub(crate) of: &'static str,
     /// The noun for the memory that has grown in a finding's sentence, for example "hidden memory".
     pub(crate) what: &'static str,
-    pub(crate) advice: &'static str,
+    /// The advice for a program that uses this framework, where no cause is known.
+    pub(crate) advice: fn(Framework) -> &'static str,
     /// The advice for a track that records host memory instead of a device's memory.
     pub(crate) advice_on_host: &'static str,
 }
@@ -44,10 +49,20 @@ const FAR_AHEAD_S: f64 = 30.0 * 86_400.0;
 
 /// The severity of growth. Growth is a note when the evidence for it is weak. It is also a note
 /// when the program ended normally and would have filled the device only much later (see
-/// `FAR_AHEAD_S`), because the program may have been filling a cache.
-fn severity(subject: &Subject, growth: &Growth, time_to_full_s: Option<f64>) -> Severity {
+/// `FAR_AHEAD_S`), because the program may have been filling a cache, and when what grows has a
+/// bound, unless the memory ran out before the bound was reached.
+fn severity(
+    subject: &Subject,
+    growth: &Growth,
+    time_to_full_s: Option<f64>,
+    about: &About,
+) -> Severity {
     let is_far_ahead = time_to_full_s.is_some_and(|left| left > FAR_AHEAD_S);
-    if growth.strength == Strength::Weak || (is_far_ahead && subject.end.is_normal()) {
+    let is_bounded = about.keeping.retention == Some(Retention::Bounded);
+    if growth.strength == Strength::Weak
+        || (is_far_ahead && subject.end.is_normal())
+        || (is_bounded && !subject.end.is_out_of_memory())
+    {
         Severity::Info
     } else {
         Severity::Warning
@@ -63,7 +78,11 @@ fn describe(
 ) -> Finding {
     let signals = &subject.signals;
     let outlook = outlook::of(subject).map(|outlook| outlook.time_to_full_s);
-    let severity = severity(subject, growth, outlook);
+    let evidence = signals.track.evidence.as_ref();
+    let evidence = evidence.filter(|_| channel == Channel::Allocated);
+    let (named, about) = evidence.and_then(windows::cause_of).unzip();
+    let about = about.unwrap_or_default();
+    let severity = severity(subject, growth, outlook, &about);
     let mut finding = draft::finding(wording.kind, severity, subject);
     finding.onset_ns = Some(signals.ns(growth.onset));
     finding.magnitude_bytes = Some(draft::whole(growth.grown));
@@ -86,9 +105,7 @@ fn describe(
     let (rate, grown) = (words::rate(growth.rate), words::bytes(growth.grown));
     let full = full_in(subject, outlook);
     let Wording { verb, of, what, .. } = wording;
-    let evidence = signals.track.evidence.as_ref();
-    let evidence = evidence.filter(|_| channel == Channel::Allocated);
-    finding.cause = evidence.and_then(windows::cause_of);
+    finding.cause = named;
     let clause = finding.cause.as_ref().and_then(Cause::clause);
     finding.explanation = if growth.strength == Strength::Weak {
         let clause = clause.map_or_else(String::new, |clause| format!(": {clause}"));
@@ -128,7 +145,7 @@ fn describe(
     let advice = if subject.is_host() {
         wording.advice_on_host
     } else {
-        wording.advice
+        (wording.advice)(signals.track.framework)
     };
     advice.clone_into(&mut finding.advice);
     let refused = evidence.and_then(|evidence| evidence.reason.as_ref());
@@ -137,26 +154,21 @@ fn describe(
             finding.advice,
             "; no line is named because no evidence window could be opened: {reason}"
         );
-    } else if let Some(advice) = finding.cause.as_ref().and_then(advice_of) {
+    } else if let Some(advice) = finding.cause.as_ref().and_then(|cause| {
+        // Only PyTorch has evidence windows.
+        advice::of_holder(cause, &about, Framework::Torch).or_else(|| advice_of(cause))
+    }) {
         finding.advice = advice;
     }
     finding
 }
 
-/// What to change in the program, when the cause of the growth is known: the object that holds the
-/// memory, or the line that allocates it. `None` when the cause names neither.
+/// What to look for when only the line is known that allocates the memory.
 fn advice_of(cause: &Cause) -> Option<String> {
-    match (&cause.holder, &cause.site) {
-        (Some(holder), _) => Some(format!(
-            "Bound what {holder} keeps, or empty it: store numbers (.item()), detached copies or \
-             copies on the host instead of what keeps device memory alive"
-        )),
-        (None, Some(site)) => Some(format!(
-            "Look for what keeps the result of {} alive across steps",
-            site.place()
-        )),
-        (None, None) => None,
-    }
+    let place = cause.site.as_ref()?.place();
+    Some(format!(
+        "Look for what keeps the result of {place} alive across steps"
+    ))
 }
 
 /// The end of a finding's sentence that says when the device is full, such as "; full in about" and

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::detect::cause::advice::About;
 use crate::detect::cause::{Cause, Failure, SiteRole};
 use crate::detect::finding::words;
 use crate::timeline::{OomMark, category_words, float};
@@ -91,9 +92,9 @@ fn by_holder(failure: &Failure) -> Vec<String> {
         .collect()
 }
 
-/// The cause of an out-of-memory error in the form of a finding's cause; `None` when neither a site
-/// nor a holder was recorded.
-pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
+/// The cause of an out-of-memory error in the form of a finding's cause, and what else is known
+/// about its holder; `None` when neither a site nor a holder was recorded.
+pub(super) fn cause(mark: &OomMark) -> Option<(Cause, About)> {
     let failure = mark.failure.clone().unwrap_or_default();
     if mark.site.is_none() && failure.holders.is_empty() {
         return None;
@@ -110,9 +111,14 @@ pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
     let all = failure.allocated_bytes.unwrap_or(0).max(named);
     let largest = failure.holders.first();
     let holder = largest.filter(|one| float(one.bytes) >= MOST_OF_IT * float(all));
-    Some(Cause {
+    let about = holder.map_or_else(About::default, |one| About {
+        category: one.category.clone(),
+        keeping: one.keeping.clone(),
+    });
+    let cause = Cause {
         site: mark.site.clone(),
         site_role: SiteRole::Fails,
+        allocated_at: None,
         call_path: mark.call_path.clone(),
         holder: holder.map(|one| one.holder.clone()),
         attributed_bytes: named,
@@ -122,12 +128,18 @@ pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
             0.0
         },
         failure: Some(failure),
-    })
+    };
+    let keeping = about.keeping.line.clone();
+    let cause = match keeping {
+        Some((role, line)) => cause.led_by(role.into(), line),
+        None => cause,
+    };
+    Some((cause, about))
 }
 
 /// The bytes of the largest holder, when it holds most of the memory.
 pub(super) fn largest(mark: &OomMark) -> Option<i64> {
-    let cause = cause(mark)?;
+    let (cause, _) = cause(mark)?;
     let (holder, failure) = (cause.holder?, cause.failure?);
     let own = failure.holders.iter().filter(|one| one.holder == holder);
     Some(own.fold(0_i64, |sum, one| sum.saturating_add(one.bytes)))
@@ -145,6 +157,11 @@ fn shortened(source: &str) -> String {
 mod tests {
     use super::*;
     use crate::detect::cause::{Held, Site};
+    use crate::timeline::{Keeping, KeepingRole};
+
+    fn cause(mark: &OomMark) -> Option<Cause> {
+        Some(super::cause(mark)?.0)
+    }
 
     const GIB: i64 = 1 << 30;
 
@@ -153,6 +170,7 @@ mod tests {
             holder: holder.to_owned(),
             category: category.to_owned(),
             bytes: gib * GIB,
+            keeping: Keeping::default(),
         }
     }
 
@@ -204,6 +222,25 @@ mod tests {
         );
         assert!((cause.share - 68.0 / 70.0).abs() < 1e-9);
         assert_eq!(cause.attributed_bytes, 68 * GIB);
+    }
+
+    #[test]
+    fn the_line_that_keeps_most_of_the_memory_leads() {
+        let mut mark = mark();
+        let line = Site {
+            line: 9,
+            ..mark.site.clone().unwrap()
+        };
+        let keeping = Some((KeepingRole::AddsItems, line.clone()));
+        mark.failure.as_mut().unwrap().holders[1].keeping.line = keeping.clone();
+        assert_eq!(cause(&mark).unwrap().site_role, SiteRole::Fails);
+        mark.failure.as_mut().unwrap().holders[0].keeping.line = keeping;
+        let found = cause(&mark).unwrap();
+        assert_eq!(
+            (found.site, found.site_role),
+            (Some(line), SiteRole::AddsItems)
+        );
+        assert_eq!(found.allocated_at, mark.site);
     }
 
     #[test]
