@@ -224,10 +224,14 @@ def _lines(
             continue
         at = index + 1
         if target.is_element:
-            # Skip the instruction that loads the key, and the subscript.
-            at += 2
-            if at > len(pairs) or not is_subscript(pairs[at - 1][0]):
+            # Skip the instructions that compute the key, and the subscript.
+            subscript = _stack.consumer((one for one, _ in pairs[at:]), above)
+            if subscript is None:
+                return None
+            if subscript[1] != 1 or not is_subscript(subscript[0]):
                 continue
+            at = next(i for i in range(at, len(pairs)) if pairs[i][0] is subscript[0]) + 1
+            above = 0
         method = _method(pairs[at][0]) if at < len(pairs) and not above else None
         if method == "taken":
             return None

@@ -36,7 +36,9 @@ _MOST_SEARCHES, _WITHIN_S = 3, 60.0
 # The code of the program is read for the largest holders, so many and for so long.
 _MOST_READ, _READ_S = 3, 0.3
 _MOST_HOLDERS = 12
-_MOST_CALLS = 16
+# The most calls of the user's code: of more calls, as in a recursion, the innermost and the outermost
+# ones are listed.
+_INNERMOST, _OUTERMOST = 16, 8
 _LONGEST_SOURCE = 160
 _LONGEST_OPERATION = 80
 # PyTorch's allocator rounds the size of each allocation up to a multiple of this.
@@ -155,10 +157,12 @@ def _calls(frame: FrameType | None) -> list[_Call]:
 def _place(calls: list[_Call]) -> dict[str, Any]:
     """The line of the user's code, the calls that led there, and the operation that failed."""
     users = [call for call in calls if roots.is_users(call.file)]
-    shown = users or calls
+    shown = users or calls[:_INNERMOST]
+    if len(shown) > _INNERMOST + _OUTERMOST:
+        shown = shown[:_INNERMOST] + shown[-_OUTERMOST:]
     return {
         "site": _site(shown[0]) if shown else None,
-        "call_path": [_site(call) for call in shown[1:_MOST_CALLS]],
+        "call_path": [_site(call) for call in shown[1:]],
         "operation": _operation(calls, users),
     }
 

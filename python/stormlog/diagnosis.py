@@ -59,12 +59,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class Cause:
-    """The line of code behind a finding, and which holder keeps the memory alive. ``site_role`` is
-    what the line ``site`` does: it "allocates" the memory, it "adds_items" to the container that
-    grows, or its allocation "fails"."""
+    """The line of code behind a finding, and which holder keeps the memory alive. ``site`` is the
+    line that makes the memory stay, where it is known: ``site_role`` says that it "adds_items" to
+    the container that grows, "assigns" the variable that keeps the memory, or "registers" something
+    that keeps it. Otherwise ``site`` "allocates" the memory, or its allocation "fails".
+    ``call_path`` has the calls that led to the allocation."""
 
     site: Site | None
     site_role: str
+    # The line that allocates, where ``site`` is the line that makes the memory stay.
+    allocated_at: Site | None
     call_path: tuple[Site, ...]
     holder: str | None
     attributed_bytes: int
@@ -241,9 +245,11 @@ def _finding(finding: dict[str, Any]) -> Finding:
     cause = finding["cause"]
     if cause is not None:
         site, failure = cause["site"], cause["failure"]
+        allocated_at = cause["allocated_at"]
         cause = Cause(
             site=None if site is None else Site(**site),
             site_role=cause["site_role"],
+            allocated_at=None if allocated_at is None else Site(**allocated_at),
             call_path=tuple(Site(**one) for one in cause["call_path"]),
             holder=cause["holder"],
             attributed_bytes=cause["attributed_bytes"],

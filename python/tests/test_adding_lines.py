@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = """
 import functools, json, sys
-kept = []; cache = {}; table = {"a": []}; names = set(); twice = []; taken = []; more = []; chosen = {}
+kept = []; cache = {}; table = {"a": []}; names = set(); twice = []; taken = []; more = []; chosen = {}; groups = {}
 class Service:
     def __init__(self):
         self.seen = []; self.answers = {}
@@ -24,6 +24,7 @@ def work(item):
         cache[item] = str(item) * 3  # cache
     table["a"].append(item)  # table
     names.add(len(cache[item]))  # names
+    groups[item % 3].append(item)  # groups
     twice.append(1)  # twice
     twice.extend([item])  # twice
     add = taken.append
@@ -48,6 +49,7 @@ places = {
     "kept": Place("kept", "global", "__main__"),
     "cache": Place("cache", "global", "__main__"),
     "table": Place("table['a']", "global", "__main__"),
+    "groups": Place("groups[]", "global", "__main__"),
     "names": Place("names", "global", "__main__"),
     "twice": Place("twice", "global", "__main__"),
     "taken": Place("taken", "global", "__main__"),
@@ -79,7 +81,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[objec
 
 
 @pytest.mark.parametrize(
-    "name", ["kept", "cache", "table", "names", "twice", "more", "seen", "answers", "log", "own"]
+    "name",
+    ["kept", "cache", "table", "groups", "names", "twice", "more", "seen", "answers", "log", "own"],
 )
 def test_every_line_that_adds_is_found(found: dict[str, list[list[object]]], name: str) -> None:
     lines = SOURCE.splitlines()

@@ -111,6 +111,44 @@ def test_a_rising_level_opens_windows_that_name_the_line(
     assert len(switched(torch)) == before
 
 
+class Keeper:
+    """A program that keeps what it allocates in a list."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Any] = []
+
+    def keep(self, tensor: object) -> None:
+        self.outputs.append(tensor)  # the line that keeps
+
+
+# A global variable, because the search does not read the local variables of functions with an
+# `assert`, for which pytest calls `locals()`.
+keeper = Keeper()
+
+
+def test_the_line_that_keeps_the_memory_is_recorded(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    class Leaking(Program):
+        def step(self) -> None:
+            super().step()
+            if self.step_number % 4 == 0:
+                address = self.torch.malloc(128 * KIB, *LEAK)
+                keeper.keep(self.torch.Tensor(address, nbytes=128 * KIB))
+
+    program = Leaking(torch, evidence)
+    program.run_until(ended(tracker))
+    *_, last = states(tracker)
+    (holder,) = [one for one in last["holders"] if "outputs" in one["holder"]]
+    kept = holder["kept_at"]
+    assert (kept["file"], kept["function"]) == (__file__, "keep")
+    assert kept["source"] == "self.outputs.append(tensor)  # the line that keeps"
+    assert (holder["kept_role"], holder["kind"]) == ("adds_items", "list")
+    # A program may end while its code is read, so the holder is recorded before.
+    before = [state["holders"] for state in states(tracker)]
+    assert any(holders and "kept_at" not in holders[0] for holders in before)
+
+
 def test_windows_wait_for_a_leak_with_a_rhythm(
     torch: ModuleType, tracker: MemoryTracker, evidence: Any
 ) -> None:

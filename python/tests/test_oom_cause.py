@@ -101,6 +101,35 @@ def test_a_caught_error_names_its_line_and_the_holders(torch: ModuleType, tmp_pa
     assert holders["other_named"]["holder"].startswith("local `outputs` in ")
 
 
+kept: list[Any] = []
+
+
+def keep(tensor: Any) -> None:
+    kept.append(tensor)  # the line that keeps
+
+
+def deep(calls: int) -> dict[str, Any]:
+    return deep(calls - 1) if calls else _oom_cause.of_allocation("cuda:0")
+
+
+def test_the_line_that_keeps_most_of_the_memory_is_named(torch: ModuleType) -> None:
+    for number in range(8):
+        keep(an_output(torch, number))
+    cause = _oom_cause.of_allocation("cuda:0")
+    kept.clear()
+    (holder,) = [one for one in cause["holders"] if one["holder"].startswith("`kept` in ")]
+    assert holder["kept_role"] == "adds_items"
+    assert holder["kept_at"]["source"] == "kept.append(tensor)  # the line that keeps"
+    assert (holder["kind"], holder["items"], holder["retention"]) == ("list", 8, "removed")
+
+
+def test_the_outermost_calls_are_listed_however_deep(torch: ModuleType) -> None:
+    path = deep(60)["call_path"]
+    functions = [call["function"] for call in path]
+    assert len(path) == 23
+    assert functions[:15] == ["deep"] * 15 and functions[-1] != "deep"
+
+
 def test_an_inspection_keeps_nothing_alive(torch: ModuleType, tmp_path: Path) -> None:
     outputs = [an_output(torch, 0)]
     alive = weakref.ref(outputs[0])

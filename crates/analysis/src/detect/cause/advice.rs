@@ -76,14 +76,17 @@ impl Words<'_> {
                  `traceback.clear_frames(error.__traceback__)` before it is kept"
             );
         }
-        if self.holder.starts_with(GRAPH_OF) {
+        let is_collection = role == SiteRole::AddsItems || !about.keeping.kind.is_empty();
+        if self.holder.starts_with(GRAPH_OF) && !is_collection {
             return format!(
                 "Assign `{name}` without its graph{at}: `.detach()`, or `.item()` for a number, or \
                  compute it under `torch.no_grad()`; otherwise the graph of each step keeps that of \
                  the step before"
             );
         }
-        let is_of_graphs = self.holder.starts_with(GRAPHS_OF);
+        let is_of_graphs = [GRAPH_OF, GRAPHS_OF]
+            .iter()
+            .any(|one| self.holder.starts_with(one));
         if is_of_graphs || (about.category == "activations" && role != SiteRole::Assigns) {
             return format!(
                 "Keep a number or a detached tensor in `{name}`{at}: `.item()` or `.detach()`; each \
@@ -175,5 +178,175 @@ impl Words<'_> {
             "Keep {on_host} in `{name}`{at}, or bound it: `collections.deque(maxlen=...)`, or empty \
              it when its elements were used"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detect::cause::Site;
+
+    /// The advice for a holder that line train.py:9 keeps in this way.
+    fn of(holder: &str, role: SiteRole, category: &str, kind: &str, by: Framework) -> String {
+        let cause = Cause {
+            site: Some(Site {
+                file: "/home/u/train.py".to_owned(),
+                line: 9,
+                function: "step".to_owned(),
+                source_text: None,
+            }),
+            site_role: role,
+            allocated_at: None,
+            call_path: Vec::new(),
+            holder: Some(holder.to_owned()),
+            attributed_bytes: 1,
+            share: 1.0,
+            failure: None,
+        };
+        let about = About {
+            category: category.to_owned(),
+            keeping: Keeping {
+                kind: kind.to_owned(),
+                ..Keeping::default()
+            },
+        };
+        of_holder(&cause, &about, by).unwrap()
+    }
+
+    #[test]
+    fn the_advice_follows_from_the_holder() {
+        use SiteRole::{AddsItems, Allocates, Assigns, Registers};
+        for (holder, role, category, kind, expected) in [
+            (
+                "the autograd graph of `loss_fn.center` in `m`",
+                Assigns,
+                "activations",
+                "",
+                "Assign `loss_fn.center` without its graph at train.py:9: `.detach()`",
+            ),
+            (
+                "the autograd graphs of 62 tensors in `aux` in `m`",
+                AddsItems,
+                "activations",
+                "list",
+                "detached tensor in `aux` at train.py:9: `.item()` or `.detach()`",
+            ),
+            (
+                "the autograd graph of `errors` in `m`",
+                AddsItems,
+                "activations",
+                "list",
+                "`.item()` or `.detach()`",
+            ),
+            (
+                "`preds` in `m`",
+                AddsItems,
+                "other_named",
+                "list",
+                "in `preds` at train.py:9, or bound it: `collections.deque(maxlen=...)`",
+            ),
+            (
+                "`preds` in `m`",
+                Allocates,
+                "other_named",
+                "list",
+                "in `preds`, or bound it",
+            ),
+            (
+                "`losses` in `m`",
+                AddsItems,
+                "activations",
+                "list",
+                "each tensor that is kept keeps the graph",
+            ),
+            (
+                "`sessions` in `m`",
+                AddsItems,
+                "other_named",
+                "dict",
+                "Evict old entries of `sessions` at train.py:9",
+            ),
+            (
+                "the `lru_cache` of `bias`",
+                AddsItems,
+                "other_named",
+                "_lru_cache_wrapper",
+                "Give the cache of `bias` a bound at train.py:9",
+            ),
+            (
+                "`model[0]._forward_hooks` in `m`",
+                Registers,
+                "other_named",
+                "OrderedDict",
+                "call `handle.remove()`",
+            ),
+            (
+                "the tracebacks of 13 exceptions in `errors` in `m`",
+                AddsItems,
+                "other_named",
+                "list",
+                "`traceback.clear_frames(",
+            ),
+            (
+                "`cycles` in `m`",
+                AddsItems,
+                "optimizer_state",
+                "list",
+                "Drop the old models and optimizers instead of keeping them in `cycles` at train.py:9",
+            ),
+            (
+                "`optimizer.param_groups` in `m`",
+                Registers,
+                "parameters",
+                "list",
+                "Each parameter group that is added at train.py:9 stays",
+            ),
+            (
+                "`model` in `m`",
+                Registers,
+                "parameters",
+                "",
+                "Remove the buffers and modules that are added to `model` at train.py:9",
+            ),
+            (
+                "`q.queue` in `m`",
+                AddsItems,
+                "other_named",
+                "deque",
+                "Give `q` a bound (`maxsize=...`)",
+            ),
+            (
+                "`seen` in `m`",
+                Assigns,
+                "other_named",
+                "",
+                "Assign to `seen` at train.py:9 only what the next step needs",
+            ),
+        ] {
+            let advice = of(holder, role, category, kind, Framework::Torch);
+            assert!(advice.contains(expected), "{holder}: {advice}");
+        }
+    }
+
+    #[test]
+    fn no_framework_gets_the_advice_of_another() {
+        let of_list = |by| {
+            of(
+                "`kept` in `m`",
+                SiteRole::AddsItems,
+                "other_named",
+                "list",
+                by,
+            )
+        };
+        assert!(of_list(Framework::Torch).contains("`.cpu()`"));
+        assert!(of_list(Framework::Jax).contains("`jax.device_get(x)`"));
+        for by in [Framework::Jax, Framework::TensorFlow, Framework::Unknown] {
+            let advice = of_list(by);
+            assert!(
+                !advice.contains(".cpu()") && !advice.contains("torch"),
+                "{advice}"
+            );
+        }
     }
 }
