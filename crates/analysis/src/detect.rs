@@ -46,6 +46,7 @@ mod finding;
 mod growth;
 mod kind;
 mod options;
+mod quantity;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -59,6 +60,7 @@ pub use evidence::levels::{
 };
 pub use finding::{Finding, Kind, Level, Severity};
 pub use options::Options;
+pub use quantity::{Limit, Memory, Quantity, Trend};
 
 /// Creates a finding about a track (the samples of one rank on one device), for tests of other
 /// modules.

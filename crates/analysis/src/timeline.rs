@@ -21,6 +21,7 @@ mod run;
 mod sampling;
 mod start;
 mod steps;
+mod time_zero;
 mod track;
 mod windows;
 
@@ -41,6 +42,7 @@ pub use sampling::Sampling;
 pub(crate) use start::{Start, program_name};
 pub use start::{id_of_run, run_id_of, run_id_of_start};
 pub use steps::Step;
+pub use time_zero::TimeZero;
 pub use track::{
     Column, DeviceMemory, Framework, OomMark, Peaks, PhaseSpan, RecordedBy, Resource, Track,
 };

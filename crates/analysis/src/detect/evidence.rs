@@ -18,7 +18,7 @@ use super::finding::words;
 use super::growth::jump::{self, Jump};
 use super::growth::{self, Growth, Strength, certain, straight};
 use crate::stats::median;
-use crate::timeline::{End, RecordedBy, Resource, Run, Track};
+use crate::timeline::{End, RecordedBy, Resource, Run, TimeZero, Track};
 use floor::Floor;
 use series::Series;
 use signals::Signals;
@@ -79,8 +79,7 @@ impl Course {
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) signals: Signals<'a>,
-    /// The time at which the recording began, in nanoseconds: that of the launcher where a launcher
-    /// started the track's process, otherwise that of the process. The sentences of findings give
+    /// The start of the run on the clock of the track, in nanoseconds. The sentences of findings give
     /// times as durations since this moment ([`Self::since`]).
     pub(super) origin_ns: i64,
     /// How the track's process ended.
@@ -109,7 +108,7 @@ impl Subject<'_> {
         }
     }
 
-    /// A time of the track as text, counted from the start of its process's recording: `13.2 s`.
+    /// A time of the track as text, counted from the start of the run: `13.2 s`.
     pub(super) fn since(&self, t: f64) -> String {
         let at_ns = self.signals.ns(t);
         words::moment(signals::seconds_between(self.origin_ns, at_ns))
@@ -148,13 +147,16 @@ impl<'a> Evidence<'a> {
     pub(super) fn of_tracks(run: &'a Run, tracks: &[&'a Track]) -> Self {
         let signals = signals::read_tracks(tracks);
         let ends = Ends::of(run);
+        let zero = TimeZero::of(run);
         let allocated = courses(&signals, &ends, Channel::Allocated);
         let hidden = courses(&signals, &ends, Channel::Hidden);
         let subjects: Vec<Subject<'a>> = signals
             .into_iter()
             .zip(allocated.into_iter().zip(hidden))
             .map(|(signals, (allocated, hidden))| Subject {
-                origin_ns: ends.origin_of(signals.track).unwrap_or(signals.start_ns),
+                origin_ns: zero
+                    .by_clock_of(signals.track.rank)
+                    .unwrap_or(signals.start_ns),
                 end: ends.end_of(signals.track),
                 signals,
                 allocated,
@@ -175,35 +177,15 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// How each process ended and when its recording began. The maps by rank and pid keep lookups fast,
-/// because a run may have thousands of ranks.
+/// How each process ended. The map by rank and pid keeps lookups fast, because a run may have
+/// thousands of ranks.
 struct Ends {
     run: End,
     by_process: BTreeMap<(u32, i64), End>,
-    origins: BTreeMap<(u32, i64), i64>,
 }
 
 impl Ends {
     fn of(run: &Run) -> Self {
-        // A launcher's host track begins at the launch, so the times of its ranks are counted from
-        // the launch.
-        let mut launches: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
-        for track in run.tracks.iter().filter(|track| track.is_host_of_run()) {
-            if let Some((first, last)) = track.span_ns() {
-                let launch = launches.entry(&track.host).or_insert((first, last));
-                *launch = (launch.0.min(first), launch.1.max(last));
-            }
-        }
-        let mut origins: BTreeMap<(u32, i64), i64> = BTreeMap::new();
-        for track in &run.tracks {
-            if let Some((first, _)) = track.span_ns() {
-                let launch = launches.get(track.host.as_str());
-                let launch = launch.filter(|(from, to)| (*from..=*to).contains(&first));
-                let first = launch.map_or(first, |(from, _)| *from);
-                let origin = origins.entry((track.rank, track.pid)).or_insert(first);
-                *origin = first.min(*origin);
-            }
-        }
         Self {
             run: run.end(),
             by_process: run
@@ -212,17 +194,12 @@ impl Ends {
                 .filter(|one| one.end != End::Unknown)
                 .map(|one| ((one.rank, one.pid), one.end.clone()))
                 .collect(),
-            origins,
         }
     }
 
     fn end_of(&self, track: &Track) -> End {
         let of_process = self.by_process.get(&(track.rank, track.pid));
         of_process.unwrap_or(&self.run).clone()
-    }
-
-    fn origin_of(&self, track: &Track) -> Option<i64> {
-        self.origins.get(&(track.rank, track.pid)).copied()
     }
 }
 
@@ -454,30 +431,5 @@ mod tests {
         };
         assert_eq!(others(|r| a_rank(r).collects_garbage(gib(2), 130)), [0; 0]);
         assert_eq!(others(a_rank), [0]);
-    }
-
-    #[test]
-    fn a_rank_counts_from_the_start_of_its_launcher() {
-        let track = |rank, device_id, host: &str, t_ns: [i64; 2]| Track {
-            rank,
-            device_id,
-            pid: i64::from(rank) + 7,
-            host: host.to_owned(),
-            recorder: crate::timeline::RecordedBy::Run,
-            t_ns: t_ns.to_vec(),
-            ..Track::default()
-        };
-        let run = Run {
-            tracks: vec![
-                track(0, -1, "near", [100, 900]),
-                track(1, 0, "near", [300, 800]),
-                track(2, 0, "far", [300, 800]),
-                track(3, 0, "near", [5000, 6000]),
-            ],
-            ..Run::default()
-        };
-        let ends = Ends::of(&run);
-        let origins: Vec<_> = run.tracks.iter().map(|t| ends.origin_of(t)).collect();
-        assert_eq!(origins, [Some(100), Some(100), Some(300), Some(5000)]);
     }
 }

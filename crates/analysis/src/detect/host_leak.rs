@@ -13,7 +13,7 @@ use super::evidence::series::Series;
 use super::finding::line::GrowthSize;
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::straight::{self, Line};
-use crate::timeline::{End, Process, Role, Run, Track, float};
+use crate::timeline::{End, Process, Role, Run, TimeZero, Track, float};
 
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::HostLeak,
@@ -69,10 +69,10 @@ const MOST_OF_IT: f64 = 0.6;
 pub(super) struct HostGrowth<'a> {
     pub(super) track: &'a Track,
     process: Option<&'a Process>,
-    part: Part,
+    pub(super) part: Part,
     pub(super) line: Line,
     /// Timestamp of the first sample; the times in `line` are seconds since then.
-    start_ns: i64,
+    pub(super) start_ns: i64,
     steps: Option<f64>,
     /// Bytes left until the memory limit of the process is reached, and that limit in bytes.
     left: Option<f64>,
@@ -88,7 +88,7 @@ pub(super) struct HostGrowth<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     All,
     Anonymous,
     Shared,
@@ -141,10 +141,12 @@ fn check(run: &Run, evidence: &HostEvidence<'_>) -> Answer {
     }
     let has_ranks = run.has_several_ranks();
     let found = evidence.growths.iter();
-    Answer::from_findings(found.map(|growth| growth.describe(has_ranks)).collect())
+    let zero = TimeZero::of(run);
+    let found = found.map(|growth| growth.describe(&zero, has_ranks));
+    Answer::from_findings(found.collect())
 }
 
-fn growths_of<'a>(run: &'a Run, track: &'a Track) -> Vec<HostGrowth<'a>> {
+pub(super) fn growths_of<'a>(run: &'a Run, track: &'a Track) -> Vec<HostGrowth<'a>> {
     let mut per_process: Vec<HostGrowth<'a>> = processes(run, track)
         .filter_map(|process| of_process(run, track, process))
         .collect();
@@ -261,7 +263,7 @@ fn steps_since(track: &Track, from_ns: i64) -> Option<f64> {
 }
 
 /// The bytes of the samples with known values, over the seconds since the first timestamp.
-fn series_of(t_ns: &[i64], value: impl Fn(usize) -> Option<i64>) -> Series {
+pub(super) fn series_of(t_ns: &[i64], value: impl Fn(usize) -> Option<i64>) -> Series {
     let start = t_ns.first().copied().unwrap_or(0);
     let mut last = f64::NEG_INFINITY;
     let mut series = Series::default();
@@ -305,6 +307,59 @@ fn at(start_ns: i64, seconds: f64) -> i64 {
 }
 
 impl HostGrowth<'_> {
+    /// The pid of the process that grows; `None` for all processes together.
+    pub(super) fn pid(&self) -> Option<i64> {
+        self.process.map(|process| process.pid)
+    }
+
+    /// The pid and the name of the process that grows.
+    pub(super) fn process_name(&self) -> Option<(i64, String)> {
+        self.process
+            .map(|process| (process.pid, process.name.clone()))
+    }
+
+    /// The recorded values of the part of memory that grows. Pinned memory is recorded with the
+    /// device; where it is not known, the memory of the process is returned.
+    pub(super) fn recorded(&self, run: &Run) -> Series {
+        let own = match (self.process, self.part) {
+            (Some(process), part) => series_of(&process.t_ns, |i| {
+                let (anonymous, shared) = (process.anonymous.get(i), process.shared.get(i));
+                match part {
+                    Part::Anonymous => anonymous.copied(),
+                    Part::Shared => shared.copied(),
+                    Part::All | Part::Pinned => Some(anonymous?.saturating_add(*shared?)),
+                }
+            }),
+            (None, Part::Anonymous) => series_of(&self.track.t_ns, |i| self.track.anonymous.get(i)),
+            (None, Part::Shared) => series_of(&self.track.t_ns, |i| self.track.shared.get(i)),
+            (None, Part::All | Part::Pinned) => {
+                series_of(&self.track.t_ns, |i| self.track.allocated.get(i))
+            }
+        };
+        if self.part != Part::Pinned {
+            return own;
+        }
+        let devices = run.tracks.iter().filter(|other| {
+            !other.is_host() && other.rank == self.track.rank && other.pid == self.track.pid
+        });
+        let pinned = devices.map(|device| {
+            let offset = float(
+                device
+                    .t_ns
+                    .first()
+                    .map_or(0, |first| first.saturating_sub(self.start_ns)),
+            ) / 1e9;
+            let series = series_of(&device.t_ns, |i| device.pinned.get(i));
+            let samples = series.t.iter().zip(&series.y);
+            samples.map(|(t, y)| (t + offset, *y)).collect::<Series>()
+        });
+        let highest = |series: &Series| series.y.iter().copied().fold(0.0, f64::max);
+        pinned
+            .filter(|series| series.len() > 0)
+            .max_by(|a, b| highest(a).total_cmp(&highest(b)))
+            .unwrap_or(own)
+    }
+
     /// Seconds from the last sample until the memory limit is reached at the current growth rate.
     pub(super) fn time_to_full_s(&self) -> Option<f64> {
         self.left.map(|left| left / self.line.rate)
@@ -368,17 +423,10 @@ impl HostGrowth<'_> {
         }
     }
 
-    fn describe(&self, has_ranks: bool) -> Finding {
+    fn describe(&self, zero: &TimeZero, has_ranks: bool) -> Finding {
         let line = &self.line;
-        let origin = self
-            .track
-            .t_ns
-            .iter()
-            .copied()
-            .min()
-            .unwrap_or(self.start_ns);
         let onset_ns = at(self.start_ns, line.onset);
-        let since = float(onset_ns.saturating_sub(origin)) / 1e9;
+        let since = zero.since_s(Some(self.track.rank), onset_ns);
         let severity = self.severity();
         let mut finding = draft::of_track(Kind::HostLeak, severity, self.track);
         finding.onset_ns = Some(onset_ns);

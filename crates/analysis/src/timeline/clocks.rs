@@ -53,6 +53,22 @@ impl Run {
     /// lowest rank. All ranks of one host share a clock.
     #[must_use]
     pub fn clock_corrections_ns(&self) -> Vec<i64> {
+        let by_rank = self.corrections_by_rank_ns();
+        let tracks = self.tracks.iter();
+        tracks
+            .map(|track| by_rank.get(&track.rank).copied().unwrap_or(0))
+            .collect()
+    }
+
+    /// For each rank whose clock is known, the nanoseconds to add to its times to convert them to
+    /// the clock of the lowest rank.
+    pub(super) fn corrections_by_rank_ns(&self) -> BTreeMap<u32, i64> {
+        // All ranks of one host share a clock, so nothing is estimated for a run on one host.
+        let mut hosts = self.tracks.iter().map(|track| track.host.as_str());
+        let first = hosts.next().unwrap_or_default();
+        if !first.is_empty() && hosts.all(|host| host == first) {
+            return BTreeMap::new();
+        }
         let recorded = self.tracks.iter().filter(|track| !track.t_ns.is_empty());
         // Clock differences are estimated from device tracks if there are any, because the host
         // memory of a launcher (such as torchrun) does not change at the same times as that of its
@@ -63,11 +79,11 @@ impl Run {
             by_rank.entry(track.rank).or_insert(ahead);
         }
         let anchor = by_rank.values().next().copied().unwrap_or(0.0);
-        let correction = |track: &Track| {
-            let ahead = by_rank.get(&track.rank).copied().unwrap_or(anchor);
-            whole(((anchor - ahead) * 1e9).round())
-        };
-        self.tracks.iter().map(correction).collect()
+        let correction = |ahead: f64| whole(((anchor - ahead) * 1e9).round());
+        by_rank
+            .into_iter()
+            .map(|(rank, ahead)| (rank, correction(ahead)))
+            .collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::detect::finding::words;
-use crate::timeline::{Resource, Run, float};
+use crate::timeline::{Resource, Run, TimeZero, Track, float};
 
 /// The part of a run that a diagnosis covered, for example `3 processes, GPU 0, 12 min`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,18 +55,19 @@ impl Scope {
             processes.insert((host, process.rank, process.pid));
         }
         let span = run.span_ns();
-        let start = span.map_or(0, |span| span.0);
+        let zero = TimeZero::of(run);
         let cut_off = run
             .tracks
             .iter()
             .filter(|track| run.is_start_up_only(track));
-        let cut_off = cut_off.filter_map(|track| Some(track.span_ns()?.1)).max();
+        let until = |track: &Track| Some(zero.since_ns(Some(track.rank), track.span_ns()?.1));
+        let cut_off = cut_off.filter_map(until).max();
         Self {
             processes: processes.len(),
             ranks: ranks.len(),
             devices,
             has_host,
-            host_until_s: cut_off.map(|at| float(at.saturating_sub(start)) / 1e9),
+            host_until_s: cut_off.map(|at| float(at) / 1e9),
             seconds: span.map_or(0.0, |(first, last)| float(last.saturating_sub(first)) / 1e9),
         }
     }
