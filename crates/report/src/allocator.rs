@@ -117,7 +117,7 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
     let mut scene = Scene::new(SIZE.0, SIZE.1, theme);
     scene.description = story.title.clone().unwrap_or_default();
     let area = Area::new(0.0, 4.0, f64::from(SIZE.0), f64::from(SIZE.1) - 4.0);
-    let keys = keys_of(&story.tracks.iter().collect::<Vec<_>>(), span, theme);
+    let keys = keys_of(&story.tracks.iter().collect::<Vec<_>>(), span, theme, true);
     let rest = chart::legend(&mut scene, area, &keys);
     for track in &story.tracks {
         let panel = Panel {
@@ -129,6 +129,7 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
             time_axis: true,
             requests: &[],
             top: None,
+            has_others: true,
         };
         panel.draw(&mut scene, rest);
     }

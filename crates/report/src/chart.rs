@@ -7,7 +7,7 @@ use stormlog_format::human_duration;
 use crate::phase::Phase;
 use crate::scale::{Span, Tick, TimeScale, ValueScale, byte_ticks, time_ticks};
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
-use crate::theme::Ink;
+use crate::theme::{Ink, Theme};
 use crate::time;
 
 /// Space in pixels left of the plot for the numbers of the y axis.
@@ -20,14 +20,18 @@ const PHASE_ROW: f64 = 16.0;
 /// The largest number of rows of phase bands. More deeply nested phases are not drawn.
 const PHASE_ROWS: usize = 3;
 /// The layout of the verdict, the text below the heading that states what was found in a run: the
-/// size of the text in pixels, the height of a row in pixels, and the largest number of rows.
+/// size of the text in pixels, and the height of a row in pixels.
 const VERDICT: f64 = 13.0;
 const VERDICT_ROW: f64 = 17.0;
-const VERDICT_LINES: usize = 4;
+/// Size in pixels of the text of the heading, and the height of one of its rows.
+const HEADING: f64 = 18.0;
+const HEADING_ROW: f64 = 23.0;
+/// Height in pixels of a row of the texts below the heading.
+const SUBTITLE_ROW: f64 = 16.0;
 
 /// Starts a picture with the heading and the verdict of a story (the content of a chart); returns
 /// the area below them. If the canvas sets no height, the picture is as high as `height` plus the
-/// height of the verdict.
+/// height of the verdict and of the further rows of the heading.
 pub(crate) fn sheet(
     story: &Story,
     canvas: Canvas,
@@ -39,16 +43,24 @@ pub(crate) fn sheet(
     let width = f64::from(canvas.width);
     let verdict = story.verdict.as_ref().map(|(severity, text)| {
         let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
-        let lines = wrapped(text, style, width - 48.0, VERDICT_LINES);
+        let lines = wrapped(text, style, width - 48.0, usize::MAX);
         (style, text, lines)
     });
     let taken = verdict
         .as_ref()
         .map_or(0.0, |(_, _, lines)| lines.len() as f64 * VERDICT_ROW + 12.0);
+    let title = story.heading(title);
+    let rows = heading_lines(&title, theme, width - 48.0).len() - 1;
+    let subtitles: usize = subtitle
+        .iter()
+        .map(|line| subtitle_lines(line, theme, width - 48.0).len() - 1)
+        .sum();
+    let taken = taken + rows as f64 * HEADING_ROW + subtitles as f64 * SUBTITLE_ROW;
     let height = canvas.height.unwrap_or(height + taken as u32);
     let mut scene = Scene::new(canvas.width, height, theme);
+    scene.zero_ns = story.start_ns();
     let page = Area::new(0.0, 0.0, width, f64::from(height)).inset(24.0, 18.0, 24.0, 14.0);
-    let mut y = heading(&mut scene, page, &story.heading(title), subtitle);
+    let mut y = heading(&mut scene, page, &title, subtitle);
     if let Some((style, text, lines)) = verdict {
         // The verdict is drawn 8 pixels higher, because the heading leaves more space below it than
         // is needed.
@@ -65,16 +77,40 @@ pub(crate) fn sheet(
 
 /// Draws the heading and the subtitle of a chart; returns the y position below them.
 pub(crate) fn heading(scene: &mut Scene, area: Area, title: &str, subtitle: &[String]) -> f64 {
-    let style = TextStyle::new(18.0, scene.theme.text()).bold();
-    scene.text((area.x, area.y + 18.0), style.fit(title, area.width), style);
-    let mut y = area.y + 22.0;
+    let style = TextStyle::new(HEADING, scene.theme.text()).bold();
+    let mut y = area.y + 18.0 - HEADING_ROW;
+    for line in heading_lines(title, scene.theme, area.width) {
+        y += HEADING_ROW;
+        scene.text((area.x, y), line, style);
+    }
+    y += 4.0;
     let style = TextStyle::new(12.0, scene.theme.muted());
     for line in subtitle {
-        y += 16.0;
-        scene.text((area.x, y), style.fit(line, area.width), style);
+        for line in subtitle_lines(line, scene.theme, area.width) {
+            y += SUBTITLE_ROW;
+            scene.text((area.x, y), line, style);
+        }
     }
     scene.description = format!("{title}. {}", subtitle.join(". "));
     y + 12.0
+}
+
+fn heading_lines(title: &str, theme: Theme, width: f64) -> Vec<String> {
+    let style = TextStyle::new(HEADING, theme.text()).bold();
+    wrapped_or_empty(title, style, width)
+}
+
+fn subtitle_lines(line: &str, theme: Theme, width: f64) -> Vec<String> {
+    wrapped_or_empty(line, TextStyle::new(12.0, theme.muted()), width)
+}
+
+fn wrapped_or_empty(text: &str, style: TextStyle, width: f64) -> Vec<String> {
+    let lines = wrapped(text, style, width, usize::MAX);
+    if lines.is_empty() {
+        vec![String::new()]
+    } else {
+        lines
+    }
 }
 
 /// Wraps a text into at most `most` lines; text that does not fit into them is cut.
@@ -150,7 +186,7 @@ pub(crate) fn legend(scene: &mut Scene, area: Area, keys: &[Key]) -> Area {
 }
 
 /// Draws the background of the plot, the y axis with amounts in bytes, and its grid; returns the
-/// scale of the y axis.
+/// scale of the y axis. The unit of an axis that does not start at zero says so.
 pub(crate) fn byte_axis(scene: &mut Scene, plot: Area, range: (f64, f64)) -> ValueScale {
     let scale = ValueScale {
         low: range.0,
@@ -171,23 +207,29 @@ pub(crate) fn byte_axis(scene: &mut Scene, plot: Area, range: (f64, f64)) -> Val
     scene.lines(rules, Stroke::solid(scene.theme.grid(), 1.0));
     let middle = plot.y + plot.height / 2.0;
     let style = TextStyle::new(12.0, scene.theme.muted()).anchored(Anchor::Middle);
-    scene.text((plot.x - 46.0, middle), unit, style.upwards());
+    let unit = if range.0 > 0.0 {
+        format!("{unit}, not from 0")
+    } else {
+        unit.to_owned()
+    };
+    scene.text((plot.x - 50.0, middle), unit, style.upwards());
     scale
 }
 
-/// Draws the time axis below a plot. The ticks count from the start of the time span, which is
-/// printed below them.
+/// Draws the time axis below a plot. The ticks count from the start of the run, which is printed
+/// below them.
 pub(crate) fn time_axis(scene: &mut Scene, plot: Area, span: Span) {
     let scale = time_scale(plot, span);
     let count = (plot.width / 90.0).round().clamp(2.0, 14.0) as usize;
-    let (ticks, unit) = time_ticks(span, count);
-    let x = |tick: &Tick| scale.x(span.from.saturating_add(tick.value as i64));
+    let zero_ns = scene.zero_ns.unwrap_or(span.from);
+    let (ticks, unit) = time_ticks(span, zero_ns, count);
+    let x = |tick: &Tick| scale.x(zero_ns.saturating_add(tick.value as i64));
     let ticks = ticks.into_iter().map(|tick| (x(&tick), tick.text));
     let name = match unit {
         "s" => "seconds".to_owned(),
         unit => format!("time ({unit})"),
     };
-    let name = format!("{name} since {}", time::moment(span.from));
+    let name = format!("{name} since {}", time::moment(zero_ns));
     x_axis(scene, plot, ticks, &name);
 }
 

@@ -7,6 +7,7 @@ use crate::bytes::{grouped as thousands, human};
 use crate::canvas::Canvas;
 use crate::chart;
 use crate::error::DrawError;
+use crate::focus;
 use crate::gap;
 use crate::heatmap;
 use crate::host_lane::HostLane;
@@ -17,18 +18,23 @@ use crate::scale::Span;
 use crate::scene::{Area, Scene, TextStyle};
 use crate::story::Story;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
-use crate::track::{DrawnTrack, compared_measure};
+use crate::track::DrawnTrack;
 
-/// Height in pixels of one row of the verdict, and the largest number of rows of the verdict.
+/// Height in pixels of one row of the verdict.
 const BANNER_ROW: f64 = 19.0;
-const BANNER_LINES: usize = 3;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
     let width = canvas.width.max(700);
-    let height = canvas.height.unwrap_or(1020).max(700);
+    let more = if story.focus.is_some() {
+        focus::HEIGHT
+    } else {
+        0
+    };
+    let height = canvas.height.unwrap_or(1020 + more).max(700);
     let mut scene = Scene::new(width, height, theme);
+    scene.zero_ns = story.start_ns();
     let whole = Area::new(0.0, 0.0, f64::from(width), f64::from(height));
     let page = whole.inset(24.0, 18.0, 24.0, 18.0);
     let mut subtitle = vec![story.subtitle()];
@@ -43,6 +49,13 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         &verdict,
     );
 
+    if let Some(focus) = &story.focus {
+        let share = (page.bottom() - y) * 0.27;
+        let area = page.below(y).upper(f64::from(focus::HEIGHT).min(share));
+        focus.draw(&mut scene, area, span, story);
+        y = area.bottom() + 10.0;
+    }
+    let has_others = story.focus.is_some();
     let rest = page.bottom() - y;
     let upper = Area::new(page.x, y, page.width, rest * 0.44);
     let lower = Area::new(page.x, upper.bottom() + 8.0, page.width, rest * 0.29);
@@ -67,11 +80,11 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         let area = chart::legend(&mut scene, area, &view.keys(theme));
         view.draw(&mut scene, area, &marks);
         let area = titled(&mut scene, lower_right, "by rank and time");
-        let measure = compared_measure(&story.tracks);
+        let measure = story.compared_measure();
         heatmap::panel(&mut scene, area, &story.tracks, measure, span);
     } else if let Some(track) = story.tracks.first() {
         let area = titled(&mut scene, upper, "timeline");
-        let keys = keys_of(&[track], span, theme);
+        let keys = keys_of(&[track], span, theme, has_others);
         let area = chart::legend(&mut scene, area, &keys);
         timeline_panel(&mut scene, area, story, track, span);
         let beside = if has_device { lower_right } else { lower };
@@ -127,6 +140,7 @@ fn timeline_panel(scene: &mut Scene, area: Area, story: &Story, track: &DrawnTra
         time_axis: true,
         requests: &story.requests_for(track),
         top: None,
+        has_others: story.focus.is_some(),
     }
     .draw(scene, area);
 }
@@ -151,7 +165,7 @@ pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
 
 fn banner(scene: &mut Scene, area: Area, severity: Severity, verdict: &str) -> f64 {
     let style = TextStyle::new(14.0, scene.theme.text()).bold();
-    let lines = chart::wrapped(verdict, style, area.width - 32.0, BANNER_LINES);
+    let lines = chart::wrapped(verdict, style, area.width - 32.0, usize::MAX);
     let more = lines.len().saturating_sub(1) as f64 * BANNER_ROW;
     let area = Area::new(area.x, area.y, area.width, area.height + more);
     let ink = scene.theme.severity(severity);
@@ -187,7 +201,8 @@ fn happenings(scene: &mut Scene, area: Area, groups: &[MarkGroup], span: Span, s
         }
         let ink = scene.theme.severity(group.first.severity);
         scene.rect(Area::new(area.x, y - 9.0, 8.0, 10.0), ink);
-        let when = human_duration(group.first.time_ns.saturating_sub(span.from));
+        let zero_ns = scene.zero_ns.unwrap_or(span.from);
+        let when = human_duration(group.first.time_ns.saturating_sub(zero_ns));
         scene.text((area.x + 16.0, y), when, muted);
         let text = match group.first.rank {
             // The sentence of a finding already names the rank, so the rank is added only to the

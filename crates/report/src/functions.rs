@@ -139,6 +139,7 @@ impl FunctionTable {
                 time_axis: true,
                 requests: &[],
                 top: None,
+                has_others: true,
             }
             .draw(&mut scene, inner);
         }

@@ -10,7 +10,7 @@ use crate::scale::Span;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::story::Story;
 use crate::theme::heat;
-use crate::track::{DrawnTrack, compared_measure};
+use crate::track::DrawnTrack;
 
 /// The number of time columns in a heat map; more columns could not be distinguished.
 pub(crate) const COLUMNS: usize = 300;
@@ -25,7 +25,7 @@ const SCALE: f64 = 86.0;
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let rows = story.tracks.len() as u32;
-    let measure = compared_measure(&story.tracks);
+    let measure = story.compared_measure();
     let mut subtitle = vec![
         story.subtitle(),
         format!("maximum {} per interval", measure.as_str()),

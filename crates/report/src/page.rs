@@ -13,6 +13,7 @@ pub(crate) use comparison::data as comparison;
 use crate::dashboard::{facts_of, verdict_of};
 use crate::detail_levels::{self, Columns};
 use crate::error::DrawError;
+use crate::focus::Focus;
 use crate::gap;
 use crate::grid::Grid;
 use crate::heatmap;
@@ -24,8 +25,8 @@ use crate::picture::PictureKind;
 use crate::ranks;
 use crate::scale::Span;
 use crate::story::Story;
-use crate::timeline::{panels_of, series_of};
-use crate::track::{DrawnTrack, compared_measure};
+use crate::timeline::{is_drawn, panels_of, series_of};
+use crate::track::DrawnTrack;
 
 /// The largest number of lines in the panel of host memory, which has one line per rank; more lines
 /// could not be distinguished.
@@ -55,6 +56,21 @@ struct Line {
     values: Vec<i64>,
     /// The highest value in the shown time range, printed in the legend.
     peak: Option<i64>,
+    /// Whether the line is hidden until the reader selects it in the legend.
+    off: bool,
+}
+
+/// What the first panel shows besides the values of the leading finding's quantity.
+#[derive(Serialize)]
+struct FocusSpec<'a> {
+    words: &'a str,
+    severity: &'static str,
+    host: bool,
+    /// The lowest value of the axis when all of the recording is shown; lower values are outside.
+    low: i64,
+    /// Time and bytes of the start and of the end of the growth.
+    trend: Option<[(i64, i64); 2]>,
+    limit: Option<&'a (i64, String)>,
 }
 
 /// The name of the colour of a measure.
@@ -91,32 +107,49 @@ struct Builder {
     panels: Vec<Value>,
     overview: Vec<u8>,
     detail: Vec<u8>,
+    /// The track that the overview strip draws; `None` means those of the first panel.
+    strip: Option<i64>,
+    has_focus: bool,
 }
 
 pub(crate) fn data(story: &Story, kind: PictureKind) -> Result<PageData, DrawError> {
     let span = story.shown()?;
     let mut page = Builder::new(span);
+    let has_focus = !matches!(kind, PictureKind::Heatmap | PictureKind::Gap);
+    page.focus(story.focus.as_ref().filter(|_| has_focus));
     match kind {
-        PictureKind::Timeline | PictureKind::Steps => page.timelines(story),
+        PictureKind::Timeline | PictureKind::Steps => {
+            page.timelines(story);
+            page.collapse(1);
+        }
         PictureKind::Ranks => page.ranks(story),
         PictureKind::Heatmap => page.heat(story),
         PictureKind::Gap => page.gap(story),
         PictureKind::Dashboard if story.tracks.len() > 1 => {
             page.ranks(story);
+            let others = page.panels.len();
             page.heat(story);
             page.gap(story);
+            page.collapse(others);
         }
         PictureKind::Dashboard => {
             page.timelines(story);
             if story.tracks.iter().any(|track| !track.is_host()) {
                 page.gap(story);
             }
+            page.collapse(1);
         }
     }
+    page.own(story);
     let mut spec = Map::new();
     spec.insert("zero_ms", span.from / 1_000_000);
     spec.insert("zero_ns_rest", span.from % 1_000_000);
     spec.insert("length", span.length());
+    let zero_ns = story.start_ns().unwrap_or(span.from);
+    spec.insert("offset", span.from.saturating_sub(zero_ns));
+    if let Some(overview) = page.strip {
+        spec.insert("overview", overview);
+    }
     spec.insert("several", Value::Bool(story.ranks().len() > 1));
     spec.insert("tracks", Value::List(page.tracks));
     spec.insert("panels", Value::List(page.panels));
@@ -172,6 +205,8 @@ impl Builder {
             panels: Vec::new(),
             overview: Vec::new(),
             detail: Vec::new(),
+            strip: None,
+            has_focus: false,
         }
     }
 
@@ -182,6 +217,65 @@ impl Builder {
             colour,
             values: track.values(measure)[track.within(self.span)].to_vec(),
             peak: track.peak(measure, self.span),
+            off: false,
+        }
+    }
+
+    /// Adds the first panel: the quantity that the leading finding is about.
+    fn focus(&mut self, focus: Option<&Focus>) {
+        let Some(focus) = focus else {
+            return;
+        };
+        let since_ns = |at: i64| at.saturating_sub(self.span.from);
+        let (low, _) = focus.range(self.span);
+        let spec = value_of(&FocusSpec {
+            words: &focus.words,
+            severity: focus.severity.as_str(),
+            host: focus.on_host,
+            low: low as i64,
+            trend: focus
+                .trend
+                .map(|ends| ends.map(|(at, bytes)| (since_ns(at), bytes))),
+            limit: focus.limit.as_ref(),
+        });
+        let colour = measure_colour(focus.measure);
+        let line = self.line(&focus.track, focus.measure, focus.measure.as_str(), colour);
+        let id = self.track(&focus.track, &focus.title, &[line]);
+        self.panel(&focus.title, &[id], None);
+        if let Some(Value::Map(panel)) = self.panels.last_mut() {
+            panel.insert("focus", spec);
+        }
+        self.strip = Some(id);
+        self.has_focus = true;
+    }
+
+    /// Collapses the panels from an index on, which show other memory than the first panel. Without
+    /// a first panel of a finding, no panel is collapsed.
+    fn collapse(&mut self, from: usize) {
+        if !self.has_focus {
+            return;
+        }
+        for panel in self.panels.iter_mut().skip(from) {
+            if let Value::Map(panel) = panel {
+                panel.insert("more", Value::Bool(true));
+            }
+        }
+    }
+
+    /// Adds the memory of the process alone for the overview strip, unless the strip shows a finding
+    /// or there are several tracks.
+    fn own(&mut self, story: &Story) {
+        let ([track], None) = (story.tracks.as_slice(), self.strip) else {
+            return;
+        };
+        if track.knows_own() {
+            let line = self.line(
+                track,
+                Measure::Own,
+                "process",
+                measure_colour(Measure::Used),
+            );
+            self.strip = Some(self.track(track, "process", &[line]));
         }
     }
 
@@ -191,13 +285,19 @@ impl Builder {
                 |measure, name: &str| self.line(track, measure, name, measure_colour(measure));
             let series = series_of(track).into_iter();
             let mut lines: Vec<Line> = series
-                .map(|series| line(series.measure, &series.name))
+                .map(|series| Line {
+                    off: !is_drawn(track, &series, false),
+                    ..line(series.measure, &series.name)
+                })
                 .collect();
             for measure in [Measure::Hidden, Measure::Others, Measure::Capacity] {
                 let is_known = track.highest(measure, self.span).is_some();
                 let is_of_device = matches!(measure, Measure::Hidden | Measure::Others);
                 if is_known && !(is_of_device && track.is_host()) {
-                    lines.push(line(measure, measure.as_str()));
+                    lines.push(Line {
+                        off: measure == Measure::Others,
+                        ..line(measure, measure.as_str())
+                    });
                 }
             }
             let title = if story.tracks.len() > 1 {
@@ -248,6 +348,7 @@ impl Builder {
                         .map(|column| column.map_or(UNKNOWN, |values| values[index]))
                         .collect(),
                     peak: None,
+                    off: false,
                 })
                 .collect();
             let step = self.span.length() / count.max(1) as i64;
@@ -281,7 +382,7 @@ impl Builder {
     }
 
     fn heat(&mut self, story: &Story) {
-        let measure = compared_measure(&story.tracks);
+        let measure = story.compared_measure();
         let grid = Grid::new(&story.tracks, measure, self.span, HEAT_COLUMNS);
         let (low, high) = heatmap::range(&grid);
         let count = story.tracks.len().min(HEAT_ROWS);

@@ -18,7 +18,7 @@ use crate::scale::{Span, TimeScale, ValueScale, byte_ceiling};
 use crate::scene::{Area, Point, Scene, Stroke};
 use crate::story::Story;
 use crate::theme::{Ink, Theme};
-use crate::track::{DrawnTrack, compared_measure};
+use crate::track::DrawnTrack;
 
 /// The largest number of ranks with a line each; more ranks are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
@@ -36,7 +36,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     subtitle.push(format!(
         "{}, all ranks on one time axis",
-        compared_measure(&story.tracks).as_str()
+        story.compared_measure().as_str()
     ));
     let (mut scene, rest) = chart::sheet(story, canvas, 560, "Memory across ranks", &subtitle);
     let view = View::new(story, span);
@@ -69,7 +69,7 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     pub(crate) fn new(story: &'a Story, span: Span) -> Self {
         let tracks = &story.tracks;
-        let measure = compared_measure(tracks);
+        let measure = story.compared_measure();
         let highest = |track: &DrawnTrack| track.highest(measure, span);
         let peaks = tracks.iter().filter_map(highest);
         let peak = peaks.max().unwrap_or(0);

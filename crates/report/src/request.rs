@@ -29,6 +29,8 @@ pub(crate) struct FailedRequest {
     /// Bytes in live tensors when the allocation failed. If this number is unknown, the bytes that
     /// the allocator had reserved; if that is unknown too, the bytes used by all processes.
     pub(crate) in_use: i64,
+    /// Bytes that the allocator had reserved when the allocation failed, if known.
+    pub(crate) reserved: Option<i64>,
     pub(crate) requested: i64,
     /// The memory limit of the process, if it is lower than the memory of the device.
     pub(crate) limit: Option<i64>,
@@ -66,6 +68,7 @@ pub(crate) fn requests_of(run: &Run) -> Vec<FailedRequest> {
                 device_id,
                 time_ns: oom.at_ns,
                 in_use,
+                reserved: oom.reserved,
                 requested,
                 limit: oom.limit,
             });
@@ -190,6 +193,7 @@ mod tests {
                 device_id: 0,
                 time_ns,
                 in_use,
+                reserved: None,
                 requested,
                 limit: None,
             };

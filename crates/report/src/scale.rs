@@ -119,16 +119,25 @@ pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
     (peak / size / step).ceil() * step * size
 }
 
+/// The value in bytes at the lower end of a byte axis that does not start at zero: the value of a
+/// tick not above `least`, for an axis of about `length` bytes up to `most`.
+pub(crate) fn byte_floor(least: f64, length: f64, most: f64) -> f64 {
+    let (_, size) = unit_for(most);
+    let step = nice_step((length / size / 6.0).max(1e-9));
+    (least / size / step).floor() * step * size
+}
+
 /// Computes about `count` ticks for a time span. The value of a tick is in nanoseconds since the
-/// start of the span; its text is in the returned unit: `s`, `h:mm:ss` or `h:mm`.
-pub(crate) fn time_ticks(span: Span, count: usize) -> (Vec<Tick>, &'static str) {
+/// time `zero_ns`, from which its text counts too, in the returned unit: `s`, `h:mm:ss` or `h:mm`.
+pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, &'static str) {
     const CLOCK: [f64; 13] = [
         60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0,
         86400.0, 172_800.0,
     ];
     let length = span.length() as f64 / 1e9;
     let raw = (length / count.max(1) as f64).max(1e-9);
-    let clock = length >= 300.0;
+    let begin = span.from.saturating_sub(zero_ns) as f64 / 1e9;
+    let clock = begin + length >= 300.0 && raw >= 0.5;
     let step = if raw > 40.0 {
         let fits = CLOCK.into_iter().find(|step| *step >= raw);
         fits.unwrap_or_else(|| 86400.0 * nice_step(raw / 86400.0))
@@ -139,8 +148,9 @@ pub(crate) fn time_ticks(span: Span, count: usize) -> (Vec<Tick>, &'static str) 
         nice_step(raw)
     };
     let digits = (-step.log10().floor()).max(0.0) as usize;
-    let last = (length / step + 1e-9).floor() as i64;
-    let ticks = (0..=last.min(60)).map(|index| {
+    let first = (begin / step - 1e-9).ceil() as i64;
+    let last = ((begin + length) / step + 1e-9).floor() as i64;
+    let ticks = (first..=last.min(first.saturating_add(60))).map(|index| {
         let seconds = index as f64 * step;
         Tick {
             value: seconds * 1e9,
@@ -160,7 +170,7 @@ pub(crate) fn time_ticks(span: Span, count: usize) -> (Vec<Tick>, &'static str) 
 }
 
 fn clock_text(seconds: f64, step: f64) -> String {
-    let whole = seconds.round() as u64;
+    let whole = seconds.max(0.0).round() as u64;
     let (hours, minutes) = (whole / 3600, whole / 60 % 60);
     if step >= 60.0 {
         format!("{hours}:{minutes:02}")
@@ -190,15 +200,18 @@ mod tests {
     #[test]
     fn times_have_ticks_people_read() {
         let seconds = |n: i64| n * 1_000_000_000;
-        let (ticks, unit) = time_ticks(Span::new(seconds(100), seconds(110)), 6);
+        let (ticks, unit) = time_ticks(Span::new(seconds(100), seconds(110)), seconds(100), 6);
         assert_eq!(
             (texts(&ticks), unit),
             (vec!["0", "2", "4", "6", "8", "10"], "s")
         );
-        let (ticks, unit) = time_ticks(Span::new(0, seconds(7200)), 5);
+        let (ticks, unit) = time_ticks(Span::new(0, seconds(7200)), 0, 5);
         assert_eq!(unit, "h:mm");
         assert_eq!(texts(&ticks), ["0:00", "0:30", "1:00", "1:30", "2:00"]);
-        let (ticks, _) = time_ticks(Span::new(0, i64::MAX), 5);
+        let part = Span::new(seconds(150), seconds(160));
+        let (ticks, _) = time_ticks(part, seconds(100), 5);
+        assert_eq!(texts(&ticks), ["50", "52", "54", "56", "58", "60"]);
+        let (ticks, _) = time_ticks(Span::new(0, i64::MAX), 0, 5);
         assert!(ticks.len() < 70);
     }
 

@@ -152,6 +152,11 @@ impl Area {
         self.y + self.height
     }
 
+    /// The upper part of the area, with a given height.
+    pub(crate) fn upper(self, height: f64) -> Self {
+        Self { height, ..self }
+    }
+
     /// The part of the area below a y position.
     pub(crate) fn below(self, y: f64) -> Self {
         Self::new(self.x, y, self.width, self.bottom() - y)
@@ -181,6 +186,9 @@ pub struct Scene {
     pub(crate) height: u32,
     /// The theme whose colours the shapes have.
     pub(crate) theme: Theme,
+    /// The time that the time axes of the drawing label as zero; `None` means that each axis counts
+    /// from its own start.
+    pub(crate) zero_ns: Option<i64>,
     /// A description for readers who cannot see the picture, written as the title of the SVG.
     pub(crate) description: String,
     pub(crate) shapes: Vec<Shape>,
@@ -192,6 +200,7 @@ impl Scene {
             width,
             height,
             theme,
+            zero_ns: None,
             description: String::new(),
             shapes: Vec::new(),
         }

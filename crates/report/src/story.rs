@@ -1,13 +1,14 @@
 //! A story is the content of a chart: tracks, marks, phases and the texts around them.
 
 use stormlog_analysis::analyze::RunReport;
-use stormlog_analysis::detect::{Diagnosis, Severity};
-use stormlog_analysis::timeline::{Run, run_of};
+use stormlog_analysis::detect::{Diagnosis, Quantity, Severity};
+use stormlog_analysis::timeline::{Run, TimeZero, run_of};
 use stormlog_analysis::{DiagnosedRun, Loaded, LoadedSession};
 use stormlog_format::{counted, human_duration};
 
 use crate::analyze::{cause_lines, note_lines};
 use crate::error::DrawError;
+use crate::focus::Focus;
 use crate::held::{self, HeldGraph};
 use crate::label::{clean, clean_paragraph};
 use crate::ledger::{LedgerLines, ledger_lines};
@@ -54,6 +55,13 @@ pub struct Story {
     pub(crate) phases: Vec<Phase>,
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) span: Option<Span>,
+    /// The start of the run on the shared clock, from which all times are counted; `None` for tracks
+    /// that do not come from a run.
+    pub(crate) zero_ns: Option<i64>,
+    /// The quantity that the leading finding is about; `None` without a finding.
+    pub(crate) focus: Option<Focus>,
+    /// The name of the recorded program, if known.
+    pub(crate) program: Option<String>,
     pub(crate) largest_skew_ns: i64,
     /// Whether the tracks consist of all events of an allocator's history and not of samples;
     /// between two such events no data is missing.
@@ -90,6 +98,8 @@ impl Story {
             marks: marks_of(sessions),
             phases: phases_of(run),
             facts,
+            zero_ns: TimeZero::of(run).shared_ns(),
+            program: run.program.name.as_deref().map(clean),
             ..Self::default()
         };
         story.settle();
@@ -100,7 +110,7 @@ impl Story {
     pub fn of_diagnosed(run: &DiagnosedRun) -> Self {
         let sessions: Vec<&LoadedSession> = run.sessions.iter().collect();
         let mut story = Self::of_run(&run.timeline, &sessions);
-        story.add_diagnosis(&run.diagnosis);
+        story.add_diagnosis(&run.timeline, &run.diagnosis);
         story
     }
 
@@ -112,7 +122,7 @@ impl Story {
             .filter(|session| run.sessions.contains(&session.summary))
             .collect();
         let mut story = Self::of_run(&run.timeline, &sessions);
-        story.add_diagnosis(&run.diagnosis);
+        story.add_diagnosis(&run.timeline, &run.diagnosis);
         story
     }
 
@@ -150,9 +160,14 @@ impl Story {
         }
     }
 
-    /// Adds a diagnosis to the chart: a mark for each finding that has an onset, and the verdict.
-    pub fn add_diagnosis(&mut self, diagnosis: &Diagnosis) {
+    /// Adds the diagnosis of a run to the chart: a mark for each finding that has an onset, the
+    /// verdict, and the quantity that the leading finding is about.
+    pub fn add_diagnosis(&mut self, run: &Run, diagnosis: &Diagnosis) {
         self.add_marks(marks_of_diagnosis(diagnosis));
+        self.focus = Quantity::of(run, diagnosis).and_then(|quantity| {
+            let sources = self.tracks.iter().chain(&self.hosts);
+            Focus::of(&quantity, run, sources, self.zero_ns?)
+        });
         let findings = diagnosis.findings();
         let gravest = findings.first();
         self.verdict = Some((
@@ -176,6 +191,7 @@ impl Story {
         self.phases.retain(|phase| keep(phase.rank));
         self.hosts.retain(|track| keep(track.rank));
         self.requests.retain(|request| keep(request.rank));
+        self.focus = self.focus.take().filter(|focus| keep(focus.track.rank));
         self.settle();
     }
 
@@ -197,14 +213,25 @@ impl Story {
         ranks
     }
 
-    /// The time of the first sample, in nanoseconds on the shared clock of all ranks.
+    /// The start of the run in nanoseconds on the shared clock of all ranks, from which all times are
+    /// counted; `None` without samples.
     pub fn start_ns(&self) -> Option<i64> {
-        self.whole_span().map(|span| span.from)
+        let whole = self.whole_span().map(|span| span.from);
+        whole.and(self.zero_ns.or(whole))
     }
 
-    /// The measure by which ranks are compared: the device memory of each process if it is known
-    /// for all ranks, otherwise the device's used memory or a counter of the allocator.
+    /// The measure by which ranks are compared: that of the leading finding if it is about device
+    /// memory, otherwise the device memory of each process if it is known for all ranks, otherwise
+    /// the device's used memory or a counter of the allocator.
     pub fn compared_measure(&self) -> Measure {
+        let of_finding = self.focus.as_ref().filter(|focus| !focus.on_host);
+        let of_finding = of_finding.map(|focus| focus.measure).filter(|measure| {
+            let mut tracks = self.tracks.iter();
+            tracks.all(|track| track.is_host() || track.knows(*measure))
+        });
+        if let Some(measure) = of_finding {
+            return measure;
+        }
         compared_measure(&self.tracks)
     }
 
@@ -313,10 +340,13 @@ impl Story {
     }
 
     /// The heading of the chart: the title, if one is set, or the name of the kind of chart
-    /// (`kind`) with the id of the job.
+    /// (`kind`) with the name of the program or the id of the job.
     pub(crate) fn heading(&self, kind: &str) -> String {
         if let Some(title) = &self.title {
             return clean(title);
+        }
+        if let Some(program) = &self.program {
+            return format!("{program}: {}", kind.to_lowercase());
         }
         let job = self.tracks.iter().find_map(|track| track.job_id.as_deref());
         match job {

@@ -5,6 +5,7 @@ use crate::bytes::human;
 use crate::canvas::Canvas;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
+use crate::focus;
 use crate::host_lane::HostLane;
 use crate::lines;
 use crate::mark::Mark;
@@ -13,7 +14,7 @@ use crate::measure::{Measure, UNKNOWN};
 use crate::phase::Phase;
 use crate::request::{self, FailedRequest};
 use crate::scale::{Span, ValueScale, byte_ceiling};
-use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
+use crate::scene::{Area, Scene, Stroke, TextStyle};
 use crate::story::Story;
 use crate::theme::Theme;
 use crate::track::DrawnTrack;
@@ -35,7 +36,11 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let theme = canvas.theme;
     let shown = panels_of(story);
     let hosts: Vec<&DrawnTrack> = story.hosts.iter().collect();
-    let per_panel = if shown.len() == 1 { 360 } else { 220 };
+    let per_panel = if shown.len() == 1 && story.focus.is_none() {
+        360
+    } else {
+        220
+    };
     let host_height = if hosts.is_empty() { 0 } else { HOST_HEIGHT };
     let mut subtitle = vec![story.subtitle()];
     if story.tracks.len() > MOST_PANELS {
@@ -46,9 +51,22 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         ));
     }
     subtitle.extend(story.skew_note());
-    let height = 170 + per_panel * shown.len() as u32 + host_height;
-    let (mut scene, rest) = chart::sheet(story, canvas, height, "Memory timeline", &subtitle);
-    let plots = chart::legend(&mut scene, rest, &keys_of(&shown, span, theme));
+    let focus_height = if story.focus.is_some() {
+        focus::HEIGHT
+    } else {
+        0
+    };
+    let height = 170 + per_panel * shown.len() as u32 + host_height + focus_height;
+    let (mut scene, mut rest) = chart::sheet(story, canvas, height, "Memory timeline", &subtitle);
+    if let Some(focus) = &story.focus {
+        let share = f64::from(focus_height) / f64::from(height);
+        let first = rest.upper(f64::from(focus_height).min(rest.height * share.max(0.35)));
+        focus.draw(&mut scene, first, span, story);
+        rest = rest.below(first.bottom() + 8.0);
+    }
+    // Other processes are drawn where something was found, because they may explain it.
+    let has_others = story.focus.is_some();
+    let plots = chart::legend(&mut scene, rest, &keys_of(&shown, span, theme, has_others));
 
     let marks = story.marks();
     let (on_host, marks): (Vec<Mark>, Vec<Mark>) = marks
@@ -63,7 +81,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     // The y axes of all panels end at the same number of bytes, so that the panels can be compared.
     let tops = shown.iter().zip(&requests);
     let top = tops
-        .map(|(track, requests)| peak_of(track, requests, span))
+        .map(|(track, requests)| peak_of(track, requests, span, has_others))
         .max();
     for (index, track) in shown.iter().enumerate() {
         let area = plots.strip(index, each);
@@ -77,6 +95,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             time_axis: is_last,
             requests: &requests[index],
             top,
+            has_others,
         };
         panel.draw(&mut scene, area);
     }
@@ -93,7 +112,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 }
 
 /// The tracks that get a panel: all tracks if they are few, otherwise those with the most severe
-/// marks.
+/// marks. The track of the leading finding comes first.
 pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
     let mut tracks: Vec<&DrawnTrack> = story.tracks.iter().collect();
     if tracks.len() > MOST_PANELS {
@@ -106,7 +125,14 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
         };
         // The sort is stable, so that tracks of equal severity stay in order of rank.
         tracks.sort_by_cached_key(|track| std::cmp::Reverse(severity(track)));
-        tracks.truncate(MOST_PANELS);
+        tracks.truncate(MOST_PANELS.max(1));
+    }
+    if let Some(focus) = &story.focus {
+        let is_of_focus = |track: &&DrawnTrack| {
+            track.rank == focus.track.rank
+                && (focus.on_host || track.device_id == focus.track.device_id)
+        };
+        tracks.sort_by_key(|track| !is_of_focus(track));
     }
     tracks
 }
@@ -114,14 +140,27 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
 /// The highest value drawn for a track. A failed allocation raises this value to at most one and a
 /// half times the capacity of the device, or one and a half times the peak if the peak is higher. A
 /// bar that is higher than the plot is cut at its top.
-fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span) -> i64 {
+fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span, has_others: bool) -> i64 {
     let most = |measure| track.highest(measure, span);
-    let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
+    let measures = [
+        Measure::Allocated,
+        Measure::Reserved,
+        used_measure(track, has_others),
+    ];
     let peak = measures.into_iter().filter_map(most).max().unwrap_or(0);
     let highest = most(Measure::Capacity).unwrap_or(0).max(peak);
     let tops = requests.iter().map(|request| request.top());
     let tried = tops.max().unwrap_or(0);
     peak.max(tried.min(highest.saturating_mul(3) / 2))
+}
+
+/// The measure of the upper edge of the drawn memory: with or without other processes.
+fn used_measure(track: &DrawnTrack, has_others: bool) -> Measure {
+    if track.knows_own() && !has_others {
+        Measure::Own
+    } else {
+        Measure::Used
+    }
 }
 
 /// The marks of a track's rank. Marks that concern all ranks are drawn on the first panel.
@@ -175,11 +214,17 @@ pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
     series
 }
 
-pub(crate) fn keys_of(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
+pub(crate) fn keys_of(
+    tracks: &[&DrawnTrack],
+    span: Span,
+    theme: Theme,
+    has_others: bool,
+) -> Vec<Key> {
     let Some(first) = tracks.first() else {
         return Vec::new();
     };
-    let series = series_of(first);
+    let mut series = series_of(first);
+    series.retain(|series| is_drawn(first, series, has_others));
     let peak = |measure: Measure| {
         let peaks = tracks.iter().filter_map(|track| track.peak(measure, span));
         peaks.max()
@@ -216,21 +261,33 @@ pub(crate) fn keys_of(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<K
     ];
     for (measure, name, peak) in bands {
         if let Some(peak) = peak.filter(|peak| *peak > 0 && !devices.is_empty()) {
+            let is_left_out = measure == Measure::Others && !has_others;
+            let left_out = if is_left_out { ", not drawn" } else { "" };
             keys.push(Key {
                 ink: theme.measure(measure).with_opacity(opacity_of(measure)),
-                text: format!("{name} (peak {})", human(peak)),
+                text: format!("{name} (peak {}{left_out})", human(peak)),
                 look: Look::Patch,
             });
         }
     }
     if let Some(capacity) = peak(Measure::Capacity) {
+        let tops = tracks
+            .iter()
+            .map(|track| peak_of(track, &[], span, has_others));
+        let is_above = capacity > tops.max().unwrap_or(0).saturating_mul(3) / 2;
+        let above = if is_above { ", above the axis" } else { "" };
         keys.push(Key {
             ink: theme.measure(Measure::Capacity),
-            text: format!("capacity {}", human(capacity)),
+            text: format!("capacity {}{above}", human(capacity)),
             look: Look::Dashed,
         });
     }
     keys
+}
+
+/// Whether a line is drawn: without other processes, the memory in use on the whole device is not.
+pub(crate) fn is_drawn(track: &DrawnTrack, series: &Series, has_others: bool) -> bool {
+    has_others || series.measure != Measure::Used || used_measure(track, false) == Measure::Used
 }
 
 /// The highest number of bytes that the allocator held in its cache: reserved minus allocated.
@@ -269,6 +326,8 @@ pub(crate) struct Panel<'a> {
     /// The highest value of all panels, so that their y axes have the same scale; `None` means that
     /// the y axis fits the highest value of this panel.
     pub(crate) top: Option<i64>,
+    /// Whether the memory of other processes on the device is drawn, if it is known.
+    pub(crate) has_others: bool,
 }
 
 impl Panel<'_> {
@@ -280,7 +339,7 @@ impl Panel<'_> {
         let above = above.min(area.height / 2.0);
         let plot = area.inset(LEFT, above + 4.0, RIGHT, below);
 
-        let own_peak = || peak_of(self.track, self.requests, self.span);
+        let own_peak = || peak_of(self.track, self.requests, self.span, self.has_others);
         let peak = self.top.unwrap_or_else(own_peak);
         let capacity = self.track.highest(Measure::Capacity, self.span);
         let fits = capacity.filter(|capacity| *capacity <= peak.saturating_mul(3) / 2);
@@ -289,11 +348,13 @@ impl Panel<'_> {
         chart::phase_bands(scene, plot, self.span, self.phases);
         chart::sampling_gaps(scene, plot, self.span, &self.track.gaps());
         self.lines(scene, time, value);
-        capacity_line(scene, plot, value, (capacity, fits));
+        if let Some(fits) = fits {
+            capacity_line(scene, plot, value, fits);
+        }
         let limits = self.requests.iter().filter_map(|request| request.limit);
         let limit = limits.min().filter(|limit| Some(*limit) < capacity);
         if let Some(limit) = limit.filter(|limit| *limit as f64 <= top) {
-            limit_line(scene, plot, value, limit);
+            process_limit(scene, plot, value, limit);
         }
         request::draw(scene, plot, (time, value), self.requests);
         lane.draw(scene, plot, area.y, time);
@@ -308,7 +369,8 @@ impl Panel<'_> {
     }
 
     fn lines(&self, scene: &mut Scene, time: crate::scale::TimeScale, value: ValueScale) {
-        let series = series_of(self.track);
+        let mut series = series_of(self.track);
+        series.retain(|series| is_drawn(self.track, series, self.has_others));
         let used_measure = if self.track.knows_own() {
             Measure::Own
         } else {
@@ -325,7 +387,11 @@ impl Panel<'_> {
             (Measure::Others, Measure::Used, Some(Measure::Own)),
         ];
         let is_host = self.track.is_host();
-        let drawn = if is_host { &bands[..1] } else { &bands };
+        let drawn = match (is_host, self.has_others) {
+            (true, _) => &bands[..1],
+            (false, false) => &bands[..3],
+            (false, true) => &bands[..],
+        };
         for (measure, upper, lower) in drawn {
             let fill = scene
                 .theme
@@ -341,7 +407,7 @@ impl Panel<'_> {
 }
 
 /// Draws the memory limit of the process, if it is lower than the memory of the device.
-fn limit_line(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) {
+pub(crate) fn process_limit(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) {
     let ink = scene.theme.measure(Measure::Capacity);
     let y = value.y(limit);
     scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
@@ -350,21 +416,9 @@ fn limit_line(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) {
     scene.text((plot.x + 6.0, (y - 4.0).max(plot.y + 10.0)), text, style);
 }
 
-/// Draws the memory capacity of the device as a line if it fits on the axis, otherwise as a note at
-/// the top.
-fn capacity_line(
-    scene: &mut Scene,
-    plot: Area,
-    value: ValueScale,
-    (capacity, fits): (Option<i64>, Option<i64>),
-) {
+/// Draws the memory capacity of the device as a line.
+fn capacity_line(scene: &mut Scene, plot: Area, value: ValueScale, capacity: i64) {
     let ink = scene.theme.measure(Measure::Capacity);
-    if let Some(fits) = fits {
-        let y = value.y(fits);
-        scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
-    } else if let Some(capacity) = capacity {
-        let style = TextStyle::new(11.0, ink).anchored(Anchor::End);
-        let text = format!("capacity {} is above this axis", human(capacity));
-        scene.text((plot.right() - 6.0, plot.y + 21.0), text, style);
-    }
+    let y = value.y(capacity);
+    scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
 }

@@ -78,6 +78,48 @@ impl DrawnTrack {
         track
     }
 
+    /// A track of the same resource that contains only the given values of a measure. If they were
+    /// taken at the ends of steps, no sampling gaps are drawn, because steps may be far apart.
+    pub(crate) fn with_values(
+        &self,
+        measure: Measure,
+        times: Vec<i64>,
+        values: Vec<i64>,
+        is_at_step_ends: bool,
+    ) -> Self {
+        let mut columns: [Vec<i64>; Measure::ALL.len()] = Default::default();
+        for column in &mut columns {
+            *column = vec![UNKNOWN; times.len()];
+        }
+        columns[measure as usize] = values;
+        Self {
+            times,
+            columns,
+            notes: Vec::new(),
+            gap_ns: if is_at_step_ends {
+                i64::MAX
+            } else {
+                self.gap_ns
+            },
+            gaps: if is_at_step_ends {
+                Vec::new()
+            } else {
+                self.gaps.clone()
+            },
+            steps: Vec::new(),
+            failures: Vec::new(),
+            session_id: self.session_id.clone(),
+            host: self.host.clone(),
+            job_id: self.job_id.clone(),
+            rank: self.rank,
+            device_id: self.device_id,
+            skew_ns: self.skew_ns,
+            pid: self.pid,
+            knows_own: self.knows_own,
+            has_parts: self.has_parts,
+        }
+    }
+
     /// Converts a track of the timeline for drawing; `skew_ns` is the offset of its clock to the
     /// shared clock. Hidden memory is drawn only if `knows_hidden` is true; it is false if several
     /// recorded processes use the device and the share of this process is unknown.

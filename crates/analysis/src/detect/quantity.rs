@@ -7,7 +7,7 @@ use super::diagnosis::Diagnosis;
 use super::evidence::Channel;
 use super::evidence::series::Series;
 use super::evidence::signals::{self, Signals};
-use super::finding::{Finding, Kind, Severity};
+use super::finding::{Finding, Kind, Severity, words};
 use super::host_leak::{self, HostGrowth, Part};
 use crate::stats::median;
 use crate::timeline::{Run, Track, float};
@@ -82,6 +82,15 @@ pub struct Limit {
     pub after_s: f64,
 }
 
+impl Limit {
+    /// The limit in a few words: `full after another 2.1 h at this rate`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let after = words::duration(self.after_s);
+        format!("full after another {after} at this rate")
+    }
+}
+
 /// The memory whose values show the leading finding of a diagnosis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
@@ -128,6 +137,10 @@ impl Quantity {
             return None;
         }
         quantity.track = index;
+        // Memory that ran out needs no forecast, also where growth filled it.
+        let has_run_out =
+            leading.kind == Kind::OomRisk && leading.time_to_full_s.is_none_or(|left| left <= 0.0);
+        quantity.limit = quantity.limit.filter(|_| !has_run_out);
         Some(quantity)
     }
 }
@@ -265,14 +278,20 @@ fn memory_of(signals: &Signals<'_>, finding: &Finding) -> Memory {
                 Memory::Allocated
             }
         }
-        Kind::AllocatorLeak | Kind::HostLeak | Kind::OomRisk | Kind::RankImbalance => {
-            Memory::Allocated
-        }
+        // A request fails if it does not fit beside what the allocator has reserved.
+        Kind::OomRisk => Memory::Reserved,
+        Kind::AllocatorLeak | Kind::HostLeak | Kind::RankImbalance => Memory::Allocated,
     };
     match wanted {
         Memory::Allocated if !known(Channel::Allocated) => Memory::Used,
         Memory::Hidden if !known(Channel::Hidden) => Memory::Used,
-        Memory::Reserved if signals.track.reserved.known() == 0 => Memory::Used,
+        Memory::Reserved if signals.track.reserved.known() == 0 => {
+            if known(Channel::Allocated) {
+                Memory::Allocated
+            } else {
+                Memory::Used
+            }
+        }
         wanted => wanted,
     }
 }
@@ -337,7 +356,10 @@ fn trend_of(finding: &Finding, under: &Series, at: &impl Fn(f64) -> i64) -> Opti
     if levels.is_empty() {
         return None;
     }
-    let from = median(&levels);
+    // Growth may become faster or slower, so the line joins its ends and not its middle.
+    let near = levels.len().div_ceil(10);
+    let ends = [&levels[..near], &levels[levels.len() - near..]];
+    let from = median(&ends.map(median));
     Some(Trend {
         onset_ns,
         end_ns,

@@ -157,6 +157,7 @@ impl Builder {
             name: name.to_owned(),
             colour: rank_colour(index),
             peak: values.iter().copied().filter(|one| *one != UNKNOWN).max(),
+            off: false,
             values,
         };
         let lines = [line(names.0, 0, base), line(names.1, 1, new)];

@@ -158,7 +158,8 @@ fn showing(sessions: &[LoadedSession]) -> Model {
         ..Loaded::default()
     }];
     let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
-    story.add_diagnosis(&report.runs[0].diagnosis);
+    let run = &report.runs[0];
+    story.add_diagnosis(&run.timeline, &run.diagnosis);
     for message in [
         Message::Machine(Machine {
             host: "node-7".into(),
@@ -422,7 +423,8 @@ fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
         ..Loaded::default()
     }];
     let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
-    story.add_diagnosis(&report.runs[0].diagnosis);
+    let run = &report.runs[0];
+    story.add_diagnosis(&run.timeline, &run.diagnosis);
     update(&mut model, Message::Run(Arc::new(report), Box::new(story)));
     press(&mut model, "4j\n");
     let shown = screen(&model, 120, 40);
