@@ -110,6 +110,11 @@ impl Focus {
         })
     }
 
+    /// Whether the quantity is about the resource of a track, or about host memory of its rank.
+    pub(crate) fn is_of(&self, track: &DrawnTrack) -> bool {
+        track.rank == self.track.rank && (self.on_host || track.device_id == self.track.device_id)
+    }
+
     /// The ends of the byte axis for a time span. The axis starts at zero unless the changes would
     /// be too small to be seen.
     pub(crate) fn range(&self, span: Span) -> (f64, f64) {
@@ -212,12 +217,12 @@ impl Focus {
         chart::sampling_gaps(scene, plot, span, &self.track.gaps());
         self.values(scene, plot, time, value);
         self.trend_line(scene, plot, time, value);
-        request::draw(scene, plot, (time, value), &requests);
         self.limit_line(scene, plot, value);
         let limits = requests.iter().filter_map(|request| request.limit);
         if let Some(limit) = limits.min().filter(|limit| *limit as f64 <= value.high) {
             process_limit(scene, plot, value, limit);
         }
+        request::draw(scene, plot, (time, value), &requests);
         lane.draw(scene, plot, rest.y, time);
         lane.note_unlabelled(scene, plot);
         chart::time_axis(scene, plot, span);

@@ -23,6 +23,7 @@ use crate::mark::grouped;
 use crate::measure::{Measure, UNKNOWN};
 use crate::picture::PictureKind;
 use crate::ranks;
+use crate::request::FailedRequest;
 use crate::scale::Span;
 use crate::story::Story;
 use crate::timeline::{is_drawn, panels_of, series_of};
@@ -116,7 +117,7 @@ pub(crate) fn data(story: &Story, kind: PictureKind) -> Result<PageData, DrawErr
     let span = story.shown()?;
     let mut page = Builder::new(span);
     let has_focus = !matches!(kind, PictureKind::Heatmap | PictureKind::Gap);
-    page.focus(story.focus.as_ref().filter(|_| has_focus));
+    page.focus(story, story.focus.as_ref().filter(|_| has_focus));
     match kind {
         PictureKind::Timeline | PictureKind::Steps => {
             page.timelines(story);
@@ -222,13 +223,13 @@ impl Builder {
     }
 
     /// Adds the first panel: the quantity that the leading finding is about.
-    fn focus(&mut self, focus: Option<&Focus>) {
+    fn focus(&mut self, story: &Story, focus: Option<&Focus>) {
         let Some(focus) = focus else {
             return;
         };
         let since_ns = |at: i64| at.saturating_sub(self.span.from);
         let (low, _) = focus.range(self.span);
-        let spec = value_of(&FocusSpec {
+        let mut spec = value_of(&FocusSpec {
             words: &focus.words,
             severity: focus.severity.as_str(),
             host: focus.on_host,
@@ -243,6 +244,11 @@ impl Builder {
         let id = self.track(&focus.track, &focus.title, &[line]);
         self.panel(&focus.title, &[id], None);
         if let Some(Value::Map(panel)) = self.panels.last_mut() {
+            if let Value::Map(spec) = &mut spec {
+                let requests = focus.requests(story).into_iter();
+                let requests = requests.map(|one| request(one, self.span));
+                spec.insert("requests", Value::List(requests.collect()));
+            }
             panel.insert("focus", spec);
         }
         self.strip = Some(id);
@@ -522,18 +528,23 @@ fn marks(story: &Story, span: Span) -> Value {
     Value::List(groups.into_iter().map(one).collect())
 }
 
+/// A failed allocation for the page.
+fn request(request: FailedRequest, span: Span) -> Value {
+    let mut entry = Map::new();
+    entry.insert("t", request.time_ns.saturating_sub(span.from));
+    entry.insert("rank", request.rank);
+    entry.insert("in_use", request.in_use);
+    entry.insert("requested", request.requested);
+    entry.insert("limit", request.limit);
+    entry.insert("label", Value::text(request.label()));
+    Value::Map(entry)
+}
+
 fn requests(story: &Story, span: Span) -> Value {
     let mut all = Vec::new();
     for track in &story.tracks {
         for request in story.requests_for(track) {
-            let mut entry = Map::new();
-            entry.insert("t", request.time_ns.saturating_sub(span.from));
-            entry.insert("rank", request.rank);
-            entry.insert("in_use", request.in_use);
-            entry.insert("requested", request.requested);
-            entry.insert("limit", request.limit);
-            entry.insert("label", Value::text(request.label()));
-            all.push(Value::Map(entry));
+            all.push(self::request(request, span));
         }
     }
     Value::List(all)

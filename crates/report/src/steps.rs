@@ -44,13 +44,19 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The tracks to draw: the first few that have training steps in the shown time range.
+/// The tracks to draw: the first few that have training steps in the shown time range, that of the
+/// leading finding first.
 pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&DrawnTrack> {
     let with_steps = story
         .tracks
         .iter()
         .filter(|track| track.steps_within(span).len() > 1);
-    with_steps.take(MOST_PANELS).collect()
+    let mut tracks: Vec<&DrawnTrack> = with_steps.collect();
+    if let Some(focus) = &story.focus {
+        tracks.sort_by_key(|track| !focus.is_of(track));
+    }
+    tracks.truncate(MOST_PANELS);
+    tracks
 }
 
 fn keys(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
@@ -81,7 +87,8 @@ fn panel(
     span: Span,
     (top, name): (i64, Option<String>),
 ) {
-    let plot = area.inset(LEFT, 18.0, RIGHT, BELOW);
+    let above = if name.is_some() { 30.0 } else { 18.0 };
+    let plot = area.inset(LEFT, above, RIGHT, BELOW);
     let steps = track.steps_within(span);
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
         return;

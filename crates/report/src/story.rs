@@ -200,6 +200,11 @@ impl Story {
         &self.tracks
     }
 
+    /// The host memory of the ranks whose device memory is in [`Self::tracks`].
+    pub fn hosts(&self) -> &[DrawnTrack] {
+        &self.hosts
+    }
+
     /// The phases by start and depth, with their times on the clocks of their ranks.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
@@ -220,6 +225,32 @@ impl Story {
         whole.and(self.zero_ns.or(whole))
     }
 
+    /// The times of the first and the last sample of any resource, on the shared clock of all ranks.
+    pub fn first_and_last_ns(&self) -> Option<(i64, i64)> {
+        let tracks = self.tracks.iter().chain(&self.hosts);
+        let spans = tracks.filter_map(DrawnTrack::span);
+        let span = spans.reduce(|a, b| Span::new(a.from.min(b.from), a.to.max(b.to)))?;
+        Some((span.from, span.to))
+    }
+
+    /// Whether the leading finding is about the resource of a track, or about host memory of its
+    /// rank.
+    pub fn leads(&self, track: &DrawnTrack) -> bool {
+        self.focus.as_ref().is_some_and(|focus| focus.is_of(track))
+    }
+
+    /// The values of the leading finding's quantity, as the only measure of a track, with its name;
+    /// `None` without a finding.
+    pub fn leading(&self) -> Option<(&DrawnTrack, Measure, &str)> {
+        let focus = self.focus.as_ref()?;
+        Some((&focus.track, focus.measure, &focus.title))
+    }
+
+    /// The measure of the memory that the processes of the run use themselves, as far as known.
+    pub fn own_measure(&self) -> Measure {
+        compared_measure(&self.tracks)
+    }
+
     /// The measure by which ranks are compared: that of the leading finding if it is about device
     /// memory, otherwise the device memory of each process if it is known for all ranks, otherwise
     /// the device's used memory or a counter of the allocator.
@@ -232,7 +263,7 @@ impl Story {
         if let Some(measure) = of_finding {
             return measure;
         }
-        compared_measure(&self.tracks)
+        self.own_measure()
     }
 
     /// The number of samples in all tracks.
@@ -268,10 +299,8 @@ impl Story {
     }
 
     fn whole_span(&self) -> Option<Span> {
-        let tracks = self.tracks.iter().chain(&self.hosts);
-        let spans = tracks.filter_map(DrawnTrack::span);
-        let sampled = spans.reduce(|a, b| Span::new(a.from.min(b.from), a.to.max(b.to)))?;
-        Some(Span::new(sampled.from, self.end_after(sampled)))
+        let (from, to) = self.first_and_last_ns()?;
+        Some(Span::new(from, self.end_after(Span::new(from, to))))
     }
 
     /// The end of the shown time range. The range includes the event that ended the run, which

@@ -143,6 +143,12 @@ fn put_text(out: &mut String, (x, y): Point, text: &str, style: TextStyle) {
         "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{}\" text-anchor=\"{anchor}\"",
         style.size
     );
+    // A viewer without the font of the layout would draw most texts wider, over their neighbours.
+    let _ = write!(
+        out,
+        " textLength=\"{:.1}\" lengthAdjust=\"spacingAndGlyphs\"",
+        style.width(text)
+    );
     if style.weight == Weight::Bold {
         out.push_str(" font-weight=\"bold\"");
     }

@@ -128,11 +128,7 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
         tracks.truncate(MOST_PANELS.max(1));
     }
     if let Some(focus) = &story.focus {
-        let is_of_focus = |track: &&DrawnTrack| {
-            track.rank == focus.track.rank
-                && (focus.on_host || track.device_id == focus.track.device_id)
-        };
-        tracks.sort_by_key(|track| !is_of_focus(track));
+        tracks.sort_by_key(|track| !focus.is_of(track));
     }
     tracks
 }

@@ -38,9 +38,12 @@ pub(crate) struct Digest {
     pub(crate) is_running: bool,
     pub(crate) peak: Option<i64>,
     pub(crate) limit: Option<i64>,
-    /// The memory use over time. Each point is the memory use of the rank that uses the most at
-    /// that time; `None` where no value is known.
+    /// The curve of the run ([`Story::curve`]): what the leading finding is about, otherwise the
+    /// memory of the process, of the rank that uses the most at that time; `None` where no value is
+    /// known.
     pub(crate) curve: Vec<Option<i64>>,
+    /// The lower end of the axis of the curve.
+    pub(crate) curve_low: i64,
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) ranks: usize,
     /// Why the run could not be read; all other facts are then unknown.
@@ -50,17 +53,13 @@ pub(crate) struct Digest {
 impl Digest {
     pub(crate) fn of(view: &View) -> Self {
         let story = &view.story;
-        let measure = story.compared_measure();
+        let measure = story.own_measure();
         let span = view.run.span_ns();
-        let mut curve: Vec<Option<i64>> = vec![None; POINTS];
-        if let Some(span) = span {
-            for track in story.tracks() {
-                let columns = track.columns(measure, span, POINTS);
-                for (point, column) in curve.iter_mut().zip(columns) {
-                    *point = (*point).max(column.map(|(_, high)| high));
-                }
-            }
-        }
+        let drawn = span.map(|span| story.curve(span, POINTS));
+        let low = drawn.as_ref().map_or(0, |curve| curve.low);
+        let curve = drawn.map_or_else(Vec::new, |curve| curve.columns);
+        let high = |column: Option<(i64, i64)>| Some(column?.1).filter(|high| *high >= low);
+        let curve = curve.into_iter().map(high).collect();
         let coverage = view.run.by_rank();
         Self {
             verdict: Some(view.verdict()),
@@ -72,6 +71,7 @@ impl Digest {
                 .filter_map(|rank| rank.device_total_bytes)
                 .max(),
             curve,
+            curve_low: low,
             span_ns: span,
             ranks: coverage.len(),
             error: None,

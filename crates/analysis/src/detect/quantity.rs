@@ -269,7 +269,8 @@ fn memory_of(signals: &Signals<'_>, finding: &Finding) -> Memory {
     let known = |channel| signals.recorded(channel).len() > 0;
     let wanted = match finding.kind {
         Kind::HiddenDrift => Memory::Hidden,
-        Kind::Fragmentation => Memory::Reserved,
+        // A request fails if it does not fit beside what the allocator has reserved.
+        Kind::Fragmentation | Kind::OomRisk => Memory::Reserved,
         Kind::StepChange | Kind::TransientSpike | Kind::RankFirstCause => {
             let risen = |channel| rise_after(signals.recorded(channel), signals, finding);
             if known(Channel::Hidden) && risen(Channel::Hidden) > risen(Channel::Allocated) {
@@ -278,8 +279,6 @@ fn memory_of(signals: &Signals<'_>, finding: &Finding) -> Memory {
                 Memory::Allocated
             }
         }
-        // A request fails if it does not fit beside what the allocator has reserved.
-        Kind::OomRisk => Memory::Reserved,
         Kind::AllocatorLeak | Kind::HostLeak | Kind::RankImbalance => Memory::Allocated,
     };
     match wanted {

@@ -56,11 +56,12 @@ export const timeAxis = (g, plot, x) => {
   const digits = Math.max(0, -Math.floor(Math.log10(step))), isStep = chart.spec.axis === "step";
   g.fillStyle = colours.muted; g.strokeStyle = colours.axis; g.textAlign = "center"; g.lineWidth = 1;
   g.beginPath(); g.moveTo(plot.x, plot.bottom + 0.5); g.lineTo(plot.right, plot.bottom + 0.5);
-  for (let i = Math.ceil(state.from / 1e9 / step); i * step * 1e9 <= state.to; i++) {
-    const at = x(i * step * 1e9);
+  const offset = chart.spec.offset || 0;
+  for (let i = Math.ceil((state.from + offset) / 1e9 / step); i * step * 1e9 <= state.to + offset; i++) {
+    const at = x(i * step * 1e9 - offset);
     g.moveTo(at, plot.bottom); g.lineTo(at, plot.bottom + 5);
     if (isStep && digits > 0) continue;
-    const text = isStep ? exact.format(i * step) : chart.length < 300e9 || step < 1 ? (i * step).toFixed(digits) + " s" : seconds(i * step * 1e9).replace(/\.\d+$/, "");
+    const text = isStep ? exact.format(i * step) : chart.length < 300e9 || step < 1 ? (i * step).toFixed(digits) + " s" : seconds(i * step * 1e9 - offset).replace(/\.\d+$/, "");
     g.fillText(text, at, plot.bottom + 18);
   }
   g.stroke();

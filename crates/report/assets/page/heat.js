@@ -9,6 +9,7 @@ import { Reader, inflate } from "./packed.js";
 
 /** @param {HeatPanel} panel */
 export const drawHeat = (panel) => {
+  if (!panel.canvas.clientWidth) return;
   const [g, width, height] = fitCanvas(panel.canvas);
   const plot = panel.plot = plotIn(width, height, 6);
   const x = timeScale(plot);

@@ -15,7 +15,7 @@ const buttonFor = (panel, track, series, s) => {
   const isEnvelope = series.colour === "envelope";
   const swatch = el("span", { class: "swatch" });
   swatch.dataset.colour = series.colour;
-  const peak = series.peak === null || series.colour === "capacity" ? "" : ` (peak ${human(series.peak)})`;
+  const peak = series.peak === null ? "" : series.colour === "capacity" ? " " + human(series.peak) : ` (peak ${human(series.peak)})`;
   const name = isEnvelope ? `${track.label}: median, middle 80 %, all` : series.name + peak;
   const button = el("button", { type: "button", "aria-pressed": String(isShown(panel, track, s)), title: "show or hide" }, swatch, name);
   button.addEventListener("click", () => {

@@ -35,6 +35,16 @@ const extremes = (panel, views) => {
         }
       }
     });
+    // The band of hidden memory lies on the line of reserved memory.
+    const place = (/** @type {string} */ name) => track.series.findIndex((series, s) => series.colour === name && isShown(panel, track, s));
+    const [reserved, hidden] = [place("reserved"), place("hidden")];
+    if (reserved < 0 || hidden < 0) continue;
+    for (const { start, end, high, count } of list) {
+      for (let i = firstAtOrAfter(end, state.from); i < count && start[i] <= state.to; i++) {
+        const top = high[reserved][i] + high[hidden][i];
+        if (top > peak) peak = top;
+      }
+    }
   }
   // A request far beyond what was in use is cut at the top.
   const highest = Math.max(peak, capacity) * 1.5;
@@ -42,6 +52,59 @@ const extremes = (panel, views) => {
     if (request.t >= state.from && request.t <= state.to * 1.02) peak = Math.max(peak, Math.min(request.in_use + request.requested, highest));
   }
   return { peak, least, capacity };
+};
+/** If values change by less than this share of the highest, their axis does not start at zero. */
+const SLIVER = 0.34;
+/**
+ * The ends of the axis of the leading finding, as focus.rs computes them for all of the recording.
+ * @param {LinesPanel} panel
+ * @param {Columns[]} list
+ * @param {number} peak
+ * @returns {[number, number]}
+ */
+const focusRange = (panel, list, peak) => {
+  const { low, trend, limit, requests } = /** @type {import("./types").Focus} */ (panel.focus);
+  let least = Infinity;
+  for (const columns of list) {
+    for (let i = firstAtOrAfter(columns.end, state.from); i < columns.count && columns.start[i] <= state.to; i++) {
+      const value = columns.low[0][i];
+      if (value >= low && value < least) least = value;
+    }
+  }
+  if (trend && trend[1][0] >= state.from && trend[0][0] <= state.to) peak = Math.max(peak, trend[1][1]);
+  const length = peak - least;
+  if (low <= 0 || requests.length || !isFinite(least) || length >= SLIVER * peak) return [0, ceiling(peak)];
+  const top = limit && limit[0] - least <= 1.6 * length ? Math.max(peak, limit[0]) : peak;
+  const span = Math.max(top - least, 0.002 * top);
+  return [Math.max(0, least - 0.1 * span), top + 0.1 * span];
+};
+/**
+ * The growth as a line, and when the memory is full.
+ * @param {Context} g
+ * @param {Plot} plot
+ * @param {Scale} x
+ * @param {Scale} y
+ * @param {import("./types").Focus} focus
+ * @param {number} high
+ */
+const drawFocus = (g, plot, x, y, { trend, limit, severity }, high) => {
+  g.save(); g.strokeStyle = g.fillStyle = colours[severity]; g.textAlign = "left";
+  if (trend) {
+    g.save(); g.beginPath(); g.rect(plot.x, plot.y, plot.width, plot.height); g.clip();
+    const [from, to] = trend;
+    g.lineWidth = 2.6; g.setLineDash([7, 5]); g.beginPath(); g.moveTo(x(from[0]), y(from[1])); g.lineTo(x(to[0]), y(to[1])); g.stroke(); g.restore();
+  }
+  if (limit && limit[0] <= high) {
+    g.strokeStyle = colours.capacity; g.lineWidth = 1.5; g.setLineDash([5, 4]);
+    g.beginPath(); g.moveTo(plot.x, y(limit[0])); g.lineTo(plot.right, y(limit[0])); g.stroke();
+    g.fillText(`${human(limit[0])} ${limit[1]}`, plot.x + 6, y(limit[0]) + 14);
+  } else if (limit) {
+    const left = plot.x + 12, top = plot.y + 6;
+    g.lineWidth = 1.8; g.beginPath(); g.moveTo(left, top + 4); g.lineTo(left, top + 18); g.stroke();
+    g.beginPath(); g.moveTo(left, top); g.lineTo(left + 4.5, top + 7); g.lineTo(left - 4.5, top + 7); g.fill();
+    g.fillText(limit[1], left + 10, top + 13);
+  }
+  g.restore();
 };
 /**
  * Pauses in sampling.
@@ -87,8 +150,9 @@ const drawEnvelope = (g, plot, x, y, panel, track, list) => {
  * @param {LinesPanel} panel
  * @param {Track} track
  * @param {Columns[]} list
+ * @param {number} low
  */
-const drawAreas = (g, x, y, panel, track, list) => {
+const drawAreas = (g, x, y, panel, track, list, low) => {
   /** @param {string} name */
   const place = (name) => track.series.findIndex((series) => series.colour === name);
   /** @param {string} name */
@@ -104,7 +168,7 @@ const drawAreas = (g, x, y, panel, track, list) => {
     band("critical", 0.3, (high, i) => [high[0][i], high[1][i]]);
     band("used", 0.3, (high, i) => [high[1][i], high[0][i]]);
   } else if (track.series.length === 1) {
-    if (shows("hidden") || panel.host && panel.tracks.length === 1) band(track.series[0].colour, 0.28, (high, i) => [0, high[0][i]]);
+    if (panel.focus ? low <= 0 : shows("hidden") || panel.host && panel.tracks.length === 1) band(track.series[0].colour, 0.28, (high, i) => [0, high[0][i]]);
   } else {
     const used = place("used"), reserved = place("reserved"), allocated = place("allocated"), hidden = place("hidden"), others = place("others");
     if (shows("allocated")) band("allocated", 0.22, (high, i) => [0, high[allocated][i]]);
@@ -116,6 +180,8 @@ const drawAreas = (g, x, y, panel, track, list) => {
 };
 /** @param {LinesPanel} panel */
 export const drawLines = (panel) => {
+  // Panels in a closed list have no size.
+  if (!panel.canvas.clientWidth) return;
   const [g, width, height] = fitCanvas(panel.canvas);
   const plot = panel.plot = plotIn(width, height, LANE + panel.phaseHeight + 2);
   const x = timeScale(plot);
@@ -123,11 +189,16 @@ export const drawLines = (panel) => {
   const views = panel.tracks.map((track) => /** @type {[Track, Columns[]]} */ ([track, levelFor(track, plot.width)]));
   const { peak, least, capacity } = extremes(panel, views);
   const onlyCapacity = peak === 0 && capacity > 0;
-  const high = ceiling(capacity > 0 && (capacity <= 1.5 * peak || onlyCapacity) ? Math.max(capacity, peak) : peak);
-  const low = least < 0 ? -ceiling(-least) : 0;
+  const [from, to] = panel.focus ? focusRange(panel, views[0][1], peak) : [0, 0];
+  const high = panel.focus ? to : ceiling(capacity > 0 && (capacity <= 1.5 * peak || onlyCapacity) ? Math.max(capacity, peak) : peak);
+  const low = panel.focus ? from : least < 0 ? -ceiling(-least) : 0;
   /** @type {Scale} */
   const y = (bytes) => plot.bottom - (Math.min(bytes, high) - low) / (high - low) * plot.height;
   byteAxis(g, plot, low, high);
+  if (low > 0) {
+    g.save(); g.translate(12, plot.y + plot.height / 2); g.rotate(-Math.PI / 2);
+    g.textAlign = "center"; g.fillStyle = colours.muted; g.fillText("not from 0", 0, 0); g.restore();
+  }
   g.save(); g.beginPath(); g.rect(plot.x, plot.y - 1, plot.width, plot.height + 2); g.clip();
   for (const [track, list] of views) {
     if (panel.tracks.length === 1) drawPauses(g, plot, x, track, list);
@@ -135,7 +206,7 @@ export const drawLines = (panel) => {
       drawEnvelope(g, plot, x, y, panel, track, list);
       continue;
     }
-    drawAreas(g, x, y, panel, track, list);
+    drawAreas(g, x, y, panel, track, list, low);
     for (let s = track.series.length - 1; s >= 0; s--) {
       const series = track.series[s];
       if (!isShown(panel, track, s) || isBand(track, series)) continue;
@@ -146,10 +217,7 @@ export const drawLines = (panel) => {
     }
   }
   g.restore();
-  if (capacity > high) {
-    g.fillStyle = colours.capacity; g.textAlign = "right";
-    g.fillText(`capacity ${human(capacity)} is above this axis`, plot.right - 6, plot.y + 14);
-  }
+  if (panel.focus) drawFocus(g, plot, x, y, panel.focus, high);
   drawRequests(g, plot, x, y, panel.requests);
   drawMarks(g, plot, x, panel);
   timeAxis(g, plot, x);

@@ -29,17 +29,20 @@ export const drawOverview = () => {
   if (panel) {
     const kept = [state.from, state.to];
     [state.from, state.to] = [0, chart.length];
-    let peak = 1;
-    const views = panel.tracks.map((track) => {
+    let peak = 1, least = Infinity;
+    const only = chart.spec.overview, focus = panel.focus;
+    const views = (only === undefined ? panel.tracks : [chart.spec.tracks[only]]).map((track) => {
       const level = track.levels[track.levels.length - 1], s = seriesFor(track);
       return { track, s, list: present(level.blocks.map((_, at) => columnsOf(track, level, at))) };
     });
     for (const { s, list } of views) {
-      for (const columns of list) for (const value of columns.high[s]) if (value > peak) peak = value;
+      for (const columns of list) columns.high[s].forEach((value, i) => { if (value > peak) peak = value; if (columns.low[s][i] < least && columns.low[s][i] >= (focus?.low || 0)) least = columns.low[s][i]; });
     }
     for (const { track, s, list } of views) {
       g.strokeStyle = colours[track.series[s].colour === "envelope" ? "text" : track.series[s].colour]; g.lineWidth = 1;
-      traceLine(g, list, s, track.gap, plot, x, (bytes) => plot.bottom - bytes / peak * plot.height * 0.94);
+      // The strip has the lower end of the first panel, so that both show the same growth.
+      const low = focus && focus.low > 0 && isFinite(least) ? Math.max(least - (peak - least) * 0.1, 0) : 0;
+      traceLine(g, list, s, track.gap, plot, x, (bytes) => Math.min(plot.bottom - (bytes - low) / (peak - low || 1) * plot.height * 0.94, plot.bottom));
     }
     [state.from, state.to] = kept;
   }

@@ -17,13 +17,13 @@ import { setView, watcher } from "./view.js";
 /** Where the keyboard is and how far lists are scrolled, before they are built again. */
 const places = () => {
   const all = () => [...app.querySelectorAll(/** @type {"button"} */ ("button, canvas, summary"))];
-  const list = () => app.querySelector(".marks"), details = () => app.querySelector("details");
-  const focused = all().findIndex((one) => one === document.activeElement), scrolled = list()?.scrollTop || 0, isOpen = details()?.open;
+  const list = () => app.querySelector(".marks"), details = () => app.querySelectorAll("details");
+  const focused = all().findIndex((one) => one === document.activeElement), scrolled = list()?.scrollTop || 0, areOpen = [...details()].map((one) => [one.className, one.open]);
   return () => {
     all()[focused]?.focus({ preventScroll: true });
-    const [marks, help] = [list(), details()];
+    const marks = list();
     if (marks) marks.scrollTop = scrolled;
-    if (help && isOpen) help.open = true;
+    for (const one of details()) if (areOpen.some(([name, open]) => open && name === one.className)) one.open = true;
   };
 };
 /**

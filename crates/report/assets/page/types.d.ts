@@ -5,6 +5,8 @@ export interface Series {
   name: string;
   colour: string;
   peak: number | null;
+  /** Whether it is hidden until the reader selects it in the legend. */
+  off?: boolean;
 }
 
 /** One block of unpacked samples: `low` and `high` have one array for each series. */
@@ -88,12 +90,30 @@ export interface LinesSpec {
   tracks: number[];
   host?: boolean;
   band?: boolean;
+  /** Whether the panel is collapsed, because it shows other memory than the leading finding. */
+  more?: boolean;
+  focus?: Focus;
+}
+
+/** What the panel of the leading finding shows besides its values. */
+export interface Focus {
+  words: string;
+  severity: Mark["severity"];
+  host: boolean;
+  /** The lowest value of the axis; values below it are outside while higher ones are shown. */
+  low: number;
+  /** The start and the end of the growth, in time and bytes. */
+  trend: [[number, number], [number, number]] | null;
+  /** The bytes at which the memory is full, and when that is reached. */
+  limit: [number, string] | null;
+  requests: Request[];
 }
 
 /** A heat map in the data: its cells are at `offset` of the overview. */
 export interface HeatSpec {
   kind: "heat";
   title: string;
+  more?: boolean;
   rows: string[];
   columns: number;
   low: number;
@@ -106,6 +126,10 @@ export interface Spec {
   zero_ms: number;
   zero_ns_rest: number;
   length: number;
+  /** Nanoseconds from the start of the run to the start of the drawing. */
+  offset?: number;
+  /** The track that the overview draws. */
+  overview?: number;
   /** What the x axis shows if it is not the time of one run. */
   axis?: string;
   /** Whether there are several ranks. */

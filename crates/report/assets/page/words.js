@@ -6,7 +6,7 @@ import { chart, state } from "./chart.js";
 /** @param {number} ns */
 export const seconds = (ns) => {
   if (chart.spec.axis === "step") return "step " + exact.format(Math.round(ns / 1e9));
-  const s = ns / 1e9, range = (state.to - state.from) / 1e9;
+  const s = (ns + (chart.spec.offset || 0)) / 1e9, range = (state.to - state.from) / 1e9;
   if (chart.length < 300e9) return s.toFixed(range < 0.02 ? 6 : range < 2 ? 4 : 3) + " s";
   const whole = Math.floor(Math.abs(s)), part = (Math.abs(s) - whole).toFixed(3).slice(1);
   /** @param {number} n */

@@ -10,11 +10,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot, is_pickle, read};
 use stormlog_analysis::query::{Catalog, OomBundle};
-use stormlog_analysis::timeline::RankCoverage;
+use stormlog_analysis::timeline::{RankCoverage, TimeZero};
 use stormlog_format::human_duration;
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::{
-    Canvas, PictureKind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json,
+    Canvas, Measure, PictureKind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json,
     held_section, steps_section, time, to_svg,
 };
 
@@ -92,6 +92,8 @@ struct Sections {
     id: String,
     findings: Vec<Finding>,
     ranks: Vec<Rank>,
+    /// What the ranks are compared by, and their order.
+    ranks_by: String,
     more_ranks: usize,
     processes: Vec<Process>,
     more_processes: usize,
@@ -184,10 +186,14 @@ fn head(view: &View) -> Head {
 }
 
 fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
-    let start = view.run.span_ns().map(|span| span.0);
-    let since_start = |at: Option<i64>| {
-        let offset_ns = at?.saturating_sub(start?).max(0);
-        Some(human_duration(offset_ns))
+    let zero = TimeZero::of(&view.run);
+    let since_start =
+        |rank: Option<u32>, at: Option<i64>| Some(human_duration(zero.since_ns(rank, at?)));
+    // A finding of all ranks has the times of one rank, whose track has its session.
+    let rank_of = |finding: &stormlog_analysis::detect::Finding| {
+        let mut tracks = view.run.tracks.iter();
+        let track = tracks.find(|track| track.session_id == finding.session_id);
+        finding.rank.or(track.map(|track| track.rank))
     };
     let findings = view
         .diagnosis
@@ -196,7 +202,7 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
         .map(|finding| Finding {
             severity: finding.severity.as_str(),
             kind: finding.kind.as_str(),
-            onset: since_start(finding.onset_ns)
+            onset: since_start(rank_of(finding), finding.onset_ns)
                 .map_or(String::new(), |offset| format!("since {offset}")),
             explanation: finding.explanation.clone(),
             cause: cause_lines(finding),
@@ -219,7 +225,7 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
                 role: one.role.as_str(),
                 peak: size(peak),
                 last: size(one.t_ns.len().checked_sub(1).map(total)),
-                exited: since_start(one.exited_ns)
+                exited: since_start(Some(one.rank), one.exited_ns)
                     .map_or("no".to_owned(), |offset| format!("after {offset}")),
             };
             (peak, row)
@@ -232,6 +238,7 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
         id: entry.id.clone(),
         findings: findings.collect(),
         ranks: ranks(&view.story, &coverage),
+        ranks_by: ranks_by(&view.story),
         more_ranks: coverage.len().saturating_sub(MOST_RANKS),
         processes: processes
             .into_iter()
@@ -254,19 +261,30 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
     })
 }
 
-/// The ranks, each with the deviation of its peak from the median of all ranks' peaks, the largest
-/// deviation first; empty if the run has only one rank.
+/// The ranks, each with the deviation of its peak from the median of all ranks' peaks: the rank of
+/// the leading finding first, then the largest deviation first. Empty if the run has only one rank.
 fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
     if coverage.len() < 2 {
         return Vec::new();
     }
-    let measure = story.compared_measure();
+    let leading = story.leading();
+    // A leak of host memory is compared by host memory, which has no measure but the allocated.
+    let is_of_host =
+        leading.is_some_and(|(track, ..)| track.device_id < 0) && !story.hosts().is_empty();
+    let measure = if is_of_host {
+        Measure::Allocated
+    } else {
+        story.compared_measure()
+    };
+    let leader = leading.map(|(track, ..)| track.rank);
     let known = |rank: i64| {
-        let tracks = story
-            .tracks()
-            .iter()
-            .filter(move |track| track.rank == rank);
-        tracks.map(|track| {
+        let tracks = if is_of_host {
+            story.hosts()
+        } else {
+            story.tracks()
+        };
+        let tracks = tracks.iter().filter(move |track| track.rank == rank);
+        tracks.map(move |track| {
             track
                 .values(measure)
                 .iter()
@@ -288,9 +306,16 @@ fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
             )
         })
         .collect();
-    order.sort_by_key(|(deviation, _)| std::cmp::Reverse(deviation.map(i64::saturating_abs)));
-    let largest = order.first().and_then(|(deviation, _)| *deviation);
-    let largest = largest.map_or(1, |deviation| deviation.saturating_abs().max(1));
+    order.sort_by_key(|(deviation, one)| {
+        let size = std::cmp::Reverse(deviation.map(i64::saturating_abs));
+        (Some(one.rank) != leader, size)
+    });
+    let deviations = order.iter().filter_map(|(deviation, _)| *deviation);
+    let largest = deviations
+        .map(i64::saturating_abs)
+        .max()
+        .unwrap_or(1)
+        .max(1);
     let row = |(deviation, rank): &(Option<i64>, &RankCoverage)| Rank {
         number: rank.rank,
         host: rank.host.clone(),
@@ -320,12 +345,23 @@ fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
     order.iter().take(MOST_RANKS).map(row).collect()
 }
 
-/// The median of the values; for an even number of values, the mean of the two in the middle.
+/// What the table of ranks compares, and its order.
+fn ranks_by(story: &Story) -> String {
+    let what = match story.leading() {
+        Some((track, ..)) if track.device_id < 0 => "host memory",
+        _ => story.compared_measure().as_str(),
+    };
+    match story.leading() {
+        Some((track, ..)) => format!("{what}: rank {} of the finding first", track.rank),
+        None => format!("{what}: the largest deviation from the median peak first"),
+    }
+}
+
+/// The median of the values; for an even number of values, the lower of the two in the middle, so
+/// that of two ranks only the one that uses more deviates.
 fn median(mut values: Vec<i64>) -> Option<i64> {
     values.sort_unstable();
-    let upper = *values.get(values.len() / 2)?;
-    let lower = *values.get((values.len() - 1) / 2)?;
-    Some(lower.midpoint(upper))
+    values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
 /// Lists the OOM bundles of a run, the folders that were written when memory ran out.
@@ -449,8 +485,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_beside_one_other_deviates_from_their_middle() {
-        assert_eq!(median(vec![4, 2]), Some(3));
+    fn of_two_ranks_the_one_that_uses_more_deviates() {
+        assert_eq!(median(vec![4, 2]), Some(2));
         assert_eq!(median(vec![9, 1, 2]), Some(2));
         assert_eq!(median(Vec::new()), None);
     }

@@ -1,6 +1,7 @@
 //! Texts and small drawings that several pages use: sizes, how a run ended, and the
 //! small memory curve of a run.
 
+use stormlog_analysis::detect::Severity;
 use stormlog_analysis::timeline::End;
 use stormlog_report::bytes;
 
@@ -43,19 +44,30 @@ pub(super) fn end(end: &End, is_running: bool) -> (String, &'static str) {
 /// recording.
 pub(super) fn sparkline(digest: &Digest) -> String {
     let known = digest.curve.iter().flatten().copied().max();
-    let Some(peak) = digest.peak.or(known).filter(|peak| *peak > 0) else {
+    // A curve of what was found may be far below the peak of the run.
+    let is_found = matches!(digest.verdict, Some((severity, _)) if severity > Severity::Info);
+    let peak = if is_found {
+        known
+    } else {
+        digest.peak.or(known)
+    };
+    let Some(peak) = peak.filter(|peak| *peak > 0) else {
         return String::new();
     };
     // A memory limit of more than eight times the peak is not drawn, because it would flatten the
     // curve.
     let limit = digest
         .limit
-        .filter(|limit| *limit <= peak.saturating_mul(8));
+        .filter(|limit| !is_found && *limit <= peak.saturating_mul(8));
     let (top, points) = (
         limit.unwrap_or(peak).max(peak) as f64 * 1.04,
         digest.curve.len().max(2) as f64 - 1.0,
     );
-    let y = |value: i64| HEIGHT - value as f64 / top * (HEIGHT - 2.0);
+    let low = digest.curve_low as f64;
+    let y = |value: i64| {
+        let share = (value as f64 - low) / (top - low).max(1.0);
+        HEIGHT - share.max(0.0) * (HEIGHT - 2.0)
+    };
     let curve = digest.curve.iter().enumerate();
     let known: Vec<(f64, f64)> = curve
         .filter_map(|(index, value)| Some((index as f64 / points * WIDTH, y((*value)?))))

@@ -9,6 +9,9 @@ pub(crate) struct PlotView {
     pub(crate) track: usize,
     /// The time range that the plot shows; `None` means the whole run.
     pub(crate) part: Option<(i64, i64)>,
+    /// Whether the plot shows all memory of the device where a finding leads, and not only the
+    /// quantity of the finding.
+    pub(crate) has_all: bool,
     /// The time that the user selected in the plot, in nanoseconds; `None` if none is selected.
     pub(crate) cursor_ns: Option<i64>,
 }

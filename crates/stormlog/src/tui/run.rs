@@ -84,6 +84,16 @@ impl OpenedRun {
         Some(&first.explanation)
     }
 
+    /// The rank that the leading finding is about, if the run has several ranks, and the finding's
+    /// kind.
+    pub(crate) fn leading_rank(&self) -> Option<(u32, Kind)> {
+        let findings = self.shown()?.diagnosis.findings();
+        let leading = *findings.first()?;
+        let has_ranks = self.ranks.len() > 1 && leading.severity > Severity::Info;
+        let rank = leading.rank.filter(|_| has_ranks)?;
+        Some((rank, leading.kind))
+    }
+
     /// The innermost phase (a named time span of the program) in which a rank was at a given time.
     pub(crate) fn phase_at(&self, rank: i64, at_ns: i64) -> Option<&Phase> {
         let phases = self.story.phases();
@@ -98,11 +108,14 @@ impl OpenedRun {
 
     /// The index of the track that the verdict is about: the track of the most severe finding.
     pub(crate) fn main_track(&self) -> Option<usize> {
+        let tracks = self.story.tracks();
+        if let Some(leading) = tracks.iter().position(|track| self.story.leads(track)) {
+            return Some(leading);
+        }
         let rank = self.shown().and_then(|run| {
             let findings = run.diagnosis.findings();
             findings.iter().find_map(|finding| finding.rank)
         });
-        let tracks = self.story.tracks();
         let of_rank = |rank: u32| {
             tracks
                 .iter()

@@ -4,6 +4,7 @@ use crate::tui::effect::{Effect, PlotFormat};
 use crate::tui::keys::Action;
 use crate::tui::model::Model;
 use crate::tui::plot::PlotView;
+use stormlog_report::{DrawnTrack, Story};
 
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let Some((index, whole)) = chosen_track(model) else {
@@ -17,6 +18,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::ZoomReset => {
             *plot = PlotView {
                 track: plot.track,
+                has_all: plot.has_all,
                 ..PlotView::default()
             }
         }
@@ -29,6 +31,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             plot.part = None;
             plot.cursor_ns = None;
         }
+        Action::AllMemory => plot.has_all = !plot.has_all,
         Action::NextMark => {
             if let Some(run) = &model.run {
                 let rank = run.story.tracks()[index].rank;
@@ -61,8 +64,18 @@ pub(crate) fn shown_tracks(model: &Model) -> Vec<(usize, (i64, i64))> {
     let tracks = run.story.tracks().iter().enumerate();
     tracks
         .filter(|(_, track)| model.ranks.keeps(track.rank))
-        .filter_map(|(index, track)| Some((index, track.first_and_last_ns()?)))
+        .filter_map(|(index, track)| Some((index, span_of(&run.story, track)?)))
         .collect()
+}
+
+/// The time range of a track in the plot; with the leading finding's quantity, if that is host memory
+/// beside the track of a device.
+fn span_of(story: &Story, track: &DrawnTrack) -> Option<(i64, i64)> {
+    let (from, to) = track.first_and_last_ns()?;
+    let leading = story.leading().filter(|_| story.leads(track));
+    let other = leading.and_then(|(leading, ..)| leading.first_and_last_ns());
+    let (first, last) = other.unwrap_or((from, to));
+    Some((from.min(first), to.max(last)))
 }
 
 fn save_plot(model: &mut Model, format: PlotFormat) -> Vec<Effect> {

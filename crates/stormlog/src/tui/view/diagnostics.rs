@@ -103,7 +103,10 @@ fn ranks(model: &Model, run: &OpenedRun, frame: &mut Frame<'_>, area: Rect, titl
     table(model, frame, inner, columns, rows, chosen);
     let text = match run.first_cause() {
         Some(cause) => format!(" first cause: {} ", for_terminal(cause)),
-        None => " first cause: none (no rank's memory rose clearly first) ".to_owned(),
+        None => match run.leading_rank() {
+            Some((rank, kind)) => format!(" first cause: rank {rank} ({kind}) "),
+            None => " first cause: none (no rank's memory rose clearly first) ".to_owned(),
+        },
     };
     let room = usize::from(area.width).saturating_sub(4);
     let text: String = text.chars().take(room).collect();

@@ -8,7 +8,7 @@ use stormlog_analysis::issue::Issue;
 use stormlog_format::{SessionStatus, counted, human_duration};
 use stormlog_report::analyze::note_lines;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{LedgerLines, Measure, bytes, columns, ledger_lines, time};
+use stormlog_report::{DrawnTrack, LedgerLines, bytes, columns, ledger_lines, time};
 
 use super::timeline::{Timeline, columns_in};
 use super::{below_header, first_path, framed, inside, line_at, nothing_yet, recent, safe};
@@ -185,36 +185,38 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&Led
 
 fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let shown = model.run.as_ref().and_then(|run| {
-        let track = run.story.tracks().get(run.main_track()?)?;
-        Some((run, track, track.first_and_last_ns()?))
+        let (from, to) = run.story.first_and_last_ns()?;
+        Some((run, (run.story.start_ns()?, (from, to))))
     });
-    let Some((run, track, span)) = shown else {
+    let Some((run, (start_ns, span))) = shown else {
         if model.paths.is_empty() {
             return recent::draw(model, frame, area);
         }
         return outline(model, frame, area);
     };
-    let several = run.story.tracks().len();
-    let of = run.ranks.iter().find(|line| line.rank == track.rank);
-    let peak = of
-        .and_then(|line| line.coverage.as_ref()?.peaks.used)
-        .map(|peak| format!(", peak {}", bytes::human(peak)))
-        .unwrap_or_default();
-    let limit = track.limit();
-    let of_limit = limit.map_or_else(String::new, |limit| format!(" of {}", bytes::human(limit)));
-    let what = match track.device_id {
-        ..0 => "Host memory",
-        _ => "Device memory",
+    let curve = run.story.curve(span, columns_in(inside(area)));
+    let found = curve.found.as_ref();
+    let title = match (found, &curve.limit) {
+        (Some((_, found)), Some(limit)) => format!("{}: {found}; {limit}", curve.title),
+        (Some((_, found)), None) => format!("{}: {found}", curve.title),
+        (None, _) => {
+            let highs = curve.columns.iter().flatten().map(|(_, high)| *high);
+            let peak = highs
+                .max()
+                .map(|peak| format!(", peak {}", bytes::human(peak)));
+            let mut title = curve.title.clone() + &peak.unwrap_or_default();
+            if let Some(first) = title.get_mut(..1) {
+                first.make_ascii_uppercase();
+            }
+            title
+        }
     };
-    let title = format!(
-        "{what} of rank {} (of {several}){peak}{of_limit}",
-        track.rank
-    );
-    let inner = framed(model, frame, area, &title);
-    let columns = track.columns(Measure::Used, span, columns_in(inner));
+    let has_found = found.is_some();
+    let inner = framed(model, frame, area, &for_terminal(&title));
+    let limits = run.story.tracks().iter().filter_map(DrawnTrack::limit);
     Timeline {
-        limit,
-        ..Timeline::of_used(columns, span, model.palette)
+        limit: limits.max().filter(|_| !has_found),
+        ..Timeline::of_curve(curve, span, start_ns, model.palette)
     }
     .draw(frame, inner);
 }

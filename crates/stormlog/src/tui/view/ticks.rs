@@ -34,14 +34,15 @@ const COLUMNS_APART: usize = 18;
 const ROWS_APART: u16 = 3;
 
 /// The ticks of a byte axis at multiples of a power of two, the lowest first.
-pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
+pub(super) fn of_bytes(low: f64, high: f64, rows: u16) -> Vec<i64> {
     let most = f64::from((rows / ROWS_APART).max(1));
     let mut step = 1_i64;
-    while (step as f64) < height / most && step < 1 << 60 {
+    while (step as f64) < (high - low) / most && step < 1 << 60 {
         step *= 2;
     }
-    let count = whole(height / step as f64);
-    (0..=count)
+    let first = whole((low / step as f64).ceil());
+    let last = whole((high / step as f64).floor());
+    (first..=last)
         .map(|index| index.saturating_mul(step))
         .collect()
 }
@@ -76,10 +77,10 @@ mod tests {
 
     #[test]
     fn memory_is_counted_in_powers_of_two() {
-        assert_eq!(of_bytes(10.5 * GIB_DRAWN, 12), [0, 4 * GIB, 8 * GIB]);
-        assert_eq!(of_bytes(1.0, 12), [0, 1]);
-        assert_eq!(of_bytes(4.2 * GIB_DRAWN, 2), [0]);
-        assert!(of_bytes(9e18, 40).len() < 20);
+        assert_eq!(of_bytes(0.0, 10.5 * GIB_DRAWN, 12), [0, 4 * GIB, 8 * GIB]);
+        assert_eq!(of_bytes(0.0, 1.0, 12), [0, 1]);
+        assert_eq!(of_bytes(0.0, 4.2 * GIB_DRAWN, 2), [0]);
+        assert!(of_bytes(0.0, 9e18, 40).len() < 20);
     }
 
     #[test]

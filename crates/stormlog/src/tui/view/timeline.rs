@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke};
 use stormlog_format::{human_duration, whole};
-use stormlog_report::{Columns, Measure, bytes};
+use stormlog_report::{Columns, Curve, Measure, bytes};
 
 use super::ticks;
 use crate::tui::palette::{Palette, Pen};
@@ -38,6 +38,10 @@ pub(super) struct Timeline {
     pub(super) levels: Vec<(i64, Color)>,
     /// The memory limit of the device or host in bytes, if it is known.
     pub(super) limit: Option<i64>,
+    /// The value in bytes at the lower end of the memory axis; lower values are not drawn.
+    pub(super) low: i64,
+    /// Growth as a line, with its colour: time and bytes of its start and of its end.
+    pub(super) trend: Option<([(i64, i64); 2], Color)>,
     pub(super) palette: Palette,
 }
 
@@ -55,6 +59,30 @@ pub(super) fn columns_in(area: Rect) -> usize {
 }
 
 impl Timeline {
+    /// A plot of the curve that stands for a run, with the growth and the start of what was found.
+    pub(super) fn of_curve(
+        curve: Curve,
+        span: (i64, i64),
+        start_ns: i64,
+        palette: Palette,
+    ) -> Self {
+        let colour = curve.found.map_or(Color::Reset, |(severity, _)| {
+            palette.severity_colour(severity.as_str())
+        });
+        let pen = Pen {
+            every: 1,
+            ..palette.pen(curve.measure)
+        };
+        Self {
+            curves: vec![(pen, curve.columns)],
+            start_ns,
+            marks: curve.onset_ns.map(|at| (at, colour)).into_iter().collect(),
+            low: curve.low,
+            trend: curve.trend.map(|ends| (ends, colour)),
+            ..Self::of_used(Vec::new(), span, palette)
+        }
+    }
+
     /// A plot of one curve, the used memory, without marks and limits. The time axis begins at zero.
     pub(super) fn of_used(columns: Columns, span: (i64, i64), palette: Palette) -> Self {
         Self {
@@ -65,6 +93,8 @@ impl Timeline {
             marks: Vec::new(),
             levels: Vec::new(),
             limit: None,
+            low: 0,
+            trend: None,
             palette,
         }
     }
@@ -78,13 +108,16 @@ impl Timeline {
         let limit = self
             .limit
             .filter(|limit| *limit > 0 && limit / NEAR <= peak);
-        let height = peak.max(limit.unwrap_or(0)) as f64 * 1.05;
+        let trend = self.trend.map_or(0, |([_, to], _)| to.1);
+        let low = self.low as f64;
+        let most = peak.max(limit.unwrap_or(0)).max(trend) as f64;
+        let height = most + 0.05 * (most - low).max(1.0);
         let length = (self.span.1.saturating_sub(self.span.0)).max(1) as f64;
         let x = |time: i64| (time.saturating_sub(self.span.0)) as f64 / length * count as f64;
         let canvas = Canvas::default()
             .marker(Marker::Braille)
             .x_bounds([0.0, count as f64])
-            .y_bounds([0.0, height])
+            .y_bounds([low, height])
             .paint(|context| {
                 for (value, colour) in &self.levels {
                     let level = *value as f64;
@@ -99,16 +132,29 @@ impl Timeline {
                 }
                 for (time, colour) in &self.marks {
                     let at = x(*time).min(count as f64 - 0.5);
-                    context.draw(&Stroke::new(at, 0.0, at, height, *colour));
+                    context.draw(&Stroke::new(at, low, at, height, *colour));
                 }
                 context.layer();
                 for (pen, columns) in &self.curves {
-                    curve(context, *pen, columns);
+                    curve(context, *pen, columns, low);
+                }
+                if let Some(([from, to], colour)) = self.trend {
+                    context.layer();
+                    let (first, last) = ((x(from.0), from.1 as f64), (x(to.0), to.1 as f64));
+                    // The growth is dotted, so that the curve below it stays visible.
+                    let length = ((last.0 - first.0) / 4.0).max(1.0);
+                    let mut share = 0.0;
+                    while share <= 1.0 {
+                        let at = first.0 + share * (last.0 - first.0);
+                        let level = first.1 + share * (last.1 - first.1);
+                        context.draw(&Stroke::new(at, level, at, level, colour));
+                        share += 1.0 / length;
+                    }
                 }
                 if let Some(cursor) = self.cursor_ns {
                     context.layer();
                     let at = x(cursor);
-                    context.draw(&Stroke::new(at, 0.0, at, height, Color::Reset));
+                    context.draw(&Stroke::new(at, low, at, height, Color::Reset));
                 }
             });
         frame.render_widget(canvas, plot);
@@ -119,9 +165,10 @@ impl Timeline {
     /// Draws the ticks of the memory axis, and the memory limit.
     fn values(&self, frame: &mut Frame<'_>, area: Rect, height: f64, limit: Option<i64>) {
         let rows = area.height.saturating_sub(1);
+        let low = self.low as f64;
         let mut taken = Vec::new();
         let mut label = |value: i64, text: String, style: Style| {
-            let row = row_of(value, height, rows);
+            let row = row_of(value as f64 - low, height - low, rows);
             // If several labels would be in one row, only the first is drawn; the memory limit
             // comes first, then the ticks from the lowest up.
             if taken.contains(&row) {
@@ -142,8 +189,12 @@ impl Timeline {
             let style = self.palette.severity("critical");
             label(limit, "limit".to_owned(), style);
         }
-        for value in ticks::of_bytes(height, rows) {
-            label(value, bytes::human(value), self.palette.muted());
+        for value in ticks::of_bytes(low, height, rows) {
+            label(
+                value,
+                exact_enough(value, (height - low) / f64::from(rows.max(1))),
+                self.palette.muted(),
+            );
         }
     }
 
@@ -174,18 +225,33 @@ impl Timeline {
 }
 
 /// The row of the plot in which a value is drawn, counted from the top.
-fn row_of(value: i64, height: f64, rows: u16) -> u16 {
-    let share = (1.0 - value as f64 / height).clamp(0.0, 1.0);
+fn row_of(value: f64, height: f64, rows: u16) -> u16 {
+    let share = (1.0 - value / height).clamp(0.0, 1.0);
     let row = u16::try_from(whole(share * f64::from(rows)));
     row.unwrap_or(rows).min(rows.saturating_sub(1))
 }
 
-fn curve(context: &mut Context<'_>, pen: Pen, columns: &Columns) {
+/// A tick's number. On an axis that does not start at zero, three digits may not tell two ticks apart,
+/// so the number is printed in a smaller unit.
+fn exact_enough(value: i64, per_row: f64) -> String {
+    let short = bytes::human(value);
+    let (unit, size) = [("MiB", 1_i64 << 20), ("KiB", 1 << 10), ("GiB", 1 << 30)]
+        .into_iter()
+        .find(|(_, size)| value >= *size && value / size < 10_000)
+        .unwrap_or(("B", 1));
+    if per_row * 200.0 < value as f64 && size > 1 {
+        format!("{} {unit}", value / size)
+    } else {
+        short
+    }
+}
+
+fn curve(context: &mut Context<'_>, pen: Pen, columns: &Columns, bottom: f64) {
     let mut last: Option<(f64, f64)> = None;
     for (index, column) in columns.iter().enumerate() {
         let Some((low, high)) = column else { continue };
-        let (at, low, high) = (index as f64 + 0.5, *low as f64, *high as f64);
-        if index % pen.every != 0 {
+        let (at, low, high) = (index as f64 + 0.5, (*low as f64).max(bottom), *high as f64);
+        if high < bottom || index % pen.every != 0 {
             continue;
         }
         // The points of a dotted line are not joined by strokes.

@@ -19,7 +19,20 @@ use crate::tui::model::Model;
 use crate::tui::run::OpenedRun;
 use crate::tui::update::{chosen_track, shown_tracks};
 
-const MEASURES: [Measure; 3] = [Measure::Used, Measure::Reserved, Measure::Allocated];
+/// The lines of a track: the memory in use, without other processes where the share of the process is
+/// known, and the counters of the allocator.
+fn measures(track: &DrawnTrack) -> [Measure; 3] {
+    let knows_own = track
+        .values(Measure::Own)
+        .iter()
+        .any(|value| *value != UNKNOWN);
+    let used = if knows_own {
+        Measure::Own
+    } else {
+        Measure::Used
+    };
+    [used, Measure::Reserved, Measure::Allocated]
+}
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let (Some(run), Some((index, whole))) = (&model.run, chosen_track(model)) else {
@@ -36,6 +49,10 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let limit = track
         .limit()
         .map_or_else(String::new, |limit| format!(" of {}", bytes::human(limit)));
+    let leading = run
+        .story
+        .leading()
+        .filter(|_| run.story.leads(track) && !model.plot.has_all);
     let title = format!(
         "rank {rank} device {device}{limit} (r: next of {tracks} tracks; f: choose ranks, now {ranks})",
         rank = track.rank,
@@ -45,7 +62,14 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     );
     let inner = framed(model, frame, area, &title);
     let [legend, plot, readout] = rows(inner);
-    frame.render_widget(Paragraph::new(keys(model)), legend);
+    let words = run.story.curve((0, 0), 0).found;
+    let shown = match (&leading, words) {
+        (Some((_, _, name)), Some((_, found))) => {
+            Line::from(safe(&format!("{name}: {found} (a: all memory)")))
+        }
+        _ => keys(model, track),
+    };
+    frame.render_widget(Paragraph::new(shown), legend);
     let span = model.plot.shown(whole);
     let marks = run
         .marks
@@ -57,17 +81,23 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         let columns = track.columns(measure, span, count);
         (model.palette.pen(measure), columns)
     };
+    let start_ns = run.story.start_ns().unwrap_or(whole.0);
+    let base = if leading.is_some() {
+        Timeline::of_curve(run.story.curve(span, count), span, start_ns, model.palette)
+    } else {
+        Timeline {
+            curves: measures(track).map(curve).into(),
+            limit: track.limit(),
+            start_ns,
+            ..Timeline::of_used(Vec::new(), span, model.palette)
+        }
+    };
     Timeline {
-        curves: MEASURES.map(curve).into(),
-        span,
-        start_ns: whole.0,
         cursor_ns: model.plot.cursor_ns,
         marks: marks
             .map(|mark| (mark.time_ns, mark_colour(model, mark.severity)))
             .collect(),
-        levels: Vec::new(),
-        limit: track.limit(),
-        palette: model.palette,
+        ..base
     }
     .draw(frame, plot);
     frame.render_widget(Paragraph::new(values(model, run, track, span)), readout);
@@ -94,9 +124,9 @@ fn mark_colour(model: &Model, severity: Severity) -> Color {
     model.palette.severity_colour(severity.as_str())
 }
 
-fn keys(model: &Model) -> Line<'static> {
+fn keys(model: &Model, track: &DrawnTrack) -> Line<'static> {
     let mut spans = Vec::new();
-    for measure in MEASURES {
+    for measure in measures(track) {
         let pen = model.palette.pen(measure);
         let style = Style::new().fg(pen.colour);
         let text = format!("{} {}  ", pen.sample(), measure.as_str());
@@ -117,9 +147,19 @@ fn values(
     let Some(index) = track.nearest(at) else {
         return Vec::new();
     };
-    let start = track.times().first().copied().unwrap_or(0);
     let moment = track.times()[index];
-    let mut text = format!("{}:", human_duration(moment - start));
+    let start = run.story.start_ns().unwrap_or(moment);
+    let since = moment.saturating_add(track.skew_ns).saturating_sub(start);
+    let mut text = format!("{}:", human_duration(since));
+    let leading = run
+        .story
+        .leading()
+        .filter(|_| run.story.leads(track) && !model.plot.has_all);
+    let leading = leading
+        .and_then(|(track, measure, name)| Some((track.values(measure)[track.nearest(at)?], name)));
+    if let Some((bytes, name)) = leading {
+        let _ = write!(text, " {} {};", name.to_lowercase(), bytes::human(bytes));
+    }
     for measure in [
         Measure::Allocated,
         Measure::Reserved,
