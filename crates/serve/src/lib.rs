@@ -9,6 +9,7 @@
 
 mod access;
 mod app;
+mod connections;
 mod digest;
 mod error;
 mod events;

@@ -1,6 +1,5 @@
 //! Binds an address and serves a router on threads of the server's own until the server is stopped.
 
-use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::access::{self, Access};
+use crate::connections;
 use crate::error::ServeError;
 use crate::headers;
 use crate::stopping::Stopping;
@@ -107,12 +107,9 @@ impl Binding {
             .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
             .layer(from_fn_with_state(access, access::check))
             .layer(from_fn(headers::add));
-        let mut stopping = Stopping::new(self.stop.subscribe());
+        let stopping = Stopping::new(self.stop.subscribe());
         let serving = runtime.spawn(async move {
-            let until = async move { stopping.wait().await };
-            axum::serve(listener, router)
-                .with_graceful_shutdown(until)
-                .await
+            connections::serve(listener, router, stopping).await;
         });
         Ok(Server {
             runtime,
@@ -126,7 +123,7 @@ impl Binding {
 #[derive(Debug)]
 pub struct Server {
     runtime: Runtime,
-    serving: tokio::task::JoinHandle<io::Result<()>>,
+    serving: tokio::task::JoinHandle<()>,
     stop: watch::Sender<bool>,
 }
 

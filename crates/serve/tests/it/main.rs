@@ -2,4 +2,5 @@
 
 mod access;
 mod client;
+mod connections;
 mod pages;
