@@ -130,7 +130,7 @@ impl Cause {
     pub fn leading_place(&self) -> Option<String> {
         let place = self.site.as_ref()?.place();
         match self.site_role {
-            SiteRole::AddsItems => Some(place),
+            SiteRole::AddsItems | SiteRole::Assigns | SiteRole::Registers => Some(place),
             SiteRole::Allocates => Some(format!("allocated at {place}")),
             SiteRole::Fails => None,
         }

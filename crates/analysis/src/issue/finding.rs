@@ -97,38 +97,39 @@ fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
     severities.into_iter().filter_map(id).collect()
 }
 
-/// Adds the site to the dimensions of an issue. The id without the site becomes a former id, so
-/// that decisions made before the site was known still apply.
+/// Adds the site to the dimensions of an issue. The ids without the site, and with the line that
+/// allocates the memory, become former ids, so that decisions that were made before the site was
+/// known still apply.
 fn add_site(finding: &Finding, dimensions: &mut Map, former_ids: &mut Vec<Text>) {
-    let Some(site) = finding.cause.as_ref().and_then(|cause| cause.site.as_ref()) else {
+    let Some(cause) = &finding.cause else {
         return;
     };
-    let mut note_former = |dimensions: &Map| {
-        if let Ok(dimensions) = normalize_dimensions(dimensions) {
-            let id = fingerprint_id(finding.kind.as_str(), &dimensions, &Value::Int(1));
-            former_ids.insert(0, id);
+    let Some(site) = &cause.site else {
+        return;
+    };
+    let mut former = |dimensions: &Map| {
+        if let Ok(normal) = normalize_dimensions(dimensions) {
+            former_ids.insert(
+                0,
+                fingerprint_id(finding.kind.as_str(), &normal, &Value::Int(1)),
+            );
         }
     };
-    note_former(dimensions);
-    // Before the line that makes memory stay was known, the site was the line that allocates it.
-    if let Some(allocated_at) = finding
-        .cause
-        .as_ref()
-        .and_then(|one| one.allocated_at.as_ref())
-    {
-        let mut dimensions = dimensions.clone();
-        dimensions.insert("site", &*dimension_of(allocated_at));
-        note_former(&dimensions);
+    former(dimensions);
+    if let Some(allocating) = cause.allocated_at.as_ref().filter(|one| *one != site) {
+        let mut with_allocation = dimensions.clone();
+        with_allocation.insert("site", &*dimension_of(allocating));
+        former(&with_allocation);
     }
     dimensions.insert("site", &*dimension_of(site));
 }
 
-/// A site as a dimension of an issue, without its line number.
+/// A line of code as a dimension: without its number, which changes with every edit.
 fn dimension_of(site: &Site) -> String {
     let source = site.source_text.as_deref().unwrap_or_default();
     let words: Vec<&str> = source.split_whitespace().collect();
-    let text = [site.file_name(), site.function.as_str(), &words.join(" ")].join(" ");
-    text.trim().to_owned()
+    let site = [site.file_name(), site.function.as_str(), &words.join(" ")].join(" ");
+    site.trim().to_owned()
 }
 
 /// The first event of the finding's rank and device at or after a time; if there is none, the last
@@ -241,6 +242,17 @@ mod tests {
         let mut unnamed = leak(8, "");
         unnamed.cause = None;
         assert_eq!(former, [identity(&unnamed).0]);
+    }
+
+    #[test]
+    fn a_decision_holds_when_the_line_that_keeps_the_memory_becomes_known() {
+        let before = leak(8, "logits = model(x)");
+        let mut after = leak(12, "kept.append(logits)");
+        let cause = after.cause.as_mut().unwrap();
+        cause.allocated_at = before.cause.clone().unwrap().site;
+        let (id, former) = identity(&after);
+        assert_ne!(id, identity(&before).0);
+        assert!(former.contains(&identity(&before).0));
     }
 
     #[test]

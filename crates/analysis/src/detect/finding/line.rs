@@ -52,7 +52,7 @@ impl Finding {
         let Some(cause) = &self.cause else {
             return title.to_owned();
         };
-        let is_failure = cause.site_role == SiteRole::Fails;
+        let is_failure = cause.failure.is_some() || cause.site_role == SiteRole::Fails;
         let verb = cause.holder.as_deref().map_or("grows", verb_of);
         let holder = cause.short_holder().map(|holder| without_numbers(&holder));
         match (holder, cause.leading_place()) {
@@ -139,6 +139,7 @@ mod tests {
                 source_text: None,
             }),
             site_role: SiteRole::AddsItems,
+            allocated_at: None,
             call_path: Vec::new(),
             holder: holder.map(str::to_owned),
             attributed_bytes: 1,
