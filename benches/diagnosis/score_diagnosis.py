@@ -30,7 +30,12 @@ def predict(program: list[str], trace: Path, hours: float) -> list[dict[str, Any
     command = [*program, "analyze", str(trace), "--oom-horizon", str(hours), "--format", "json"]
     done = subprocess.run(command, capture_output=True, check=True)
     keys = ("kind", "rank", "onset_ns", "confidence")
-    return [{key: found[key] for key in keys} for found in json.loads(done.stdout)["findings"]]
+    findings = json.loads(done.stdout)["findings"]
+    # Growth that fills the memory soon includes a risk, which has no onset.
+    risks = [
+        {**found, "kind": kind, "onset_ns": None} for found in findings for kind in found["also"]
+    ]
+    return [{key: found[key] for key in keys} for found in [*findings, *risks]]
 
 
 def matches(label: dict[str, Any], found: dict[str, Any], info: dict[str, Any]) -> bool:

@@ -121,9 +121,7 @@ class Comparison:
     ``str(comparison)`` is the text that ``stormlog compare`` prints, ``document`` its JSON.
     """
 
-    status: Literal[
-        "unchanged", "within_noise", "higher", "lower", "mixed", "not_enough_evidence"
-    ]
+    status: Literal["unchanged", "within_noise", "higher", "lower", "mixed", "not_enough_evidence"]
     headline: str
     passed: bool
     base: Side

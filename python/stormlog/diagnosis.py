@@ -26,12 +26,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict: its status, its text in one line (``headline``), and the highest severity and
-    the kinds of the findings."""
+    """The verdict: its status, its text in one line (``headline``), the highest severity, and the
+    kinds of the findings with the kinds that these include. ``level`` is the severity in words."""
 
     status: Literal["clear", "findings", "not_enough_evidence"]
     headline: str
     severity: str | None
+    level: Literal["problem", "likely", "note"] | None
     kinds: tuple[str, ...]
 
 
@@ -95,6 +96,10 @@ class Finding:
     confidence: float
     phase: str | None
     evidence: Mapping[str, float]
+    # The finding in one line: its level, the holder, the line of code and the size.
+    headline: str
+    # Other kinds that the finding includes: growth that fills the memory soon is also an "oom_risk".
+    also: tuple[str, ...]
     explanation: str
     advice: str
     cause: Cause | None
@@ -180,10 +185,10 @@ class Report:
 
     def _repr_html_(self) -> str:
         findings = _notebook.table(
-            ("severity", "kind", "rank", "confidence", "what", "what to do"),
+            ("finding", "kind", "rank", "confidence", "what", "what to do"),
             (
                 (
-                    one.severity,
+                    one.headline,
                     one.kind,
                     "all" if one.rank is None else one.rank,
                     f"{one.confidence:.0%}",
@@ -258,7 +263,7 @@ def _finding(finding: dict[str, Any]) -> Finding:
             if failure is None
             else Failure(**{**failure, "holders": tuple(failure["holders"])}),
         )
-    return Finding(**{**finding, "cause": cause})
+    return Finding(**{**finding, "also": tuple(finding["also"]), "cause": cause})
 
 
 def _run(run: dict[str, Any]) -> RunReport:

@@ -70,8 +70,9 @@ def test_a_program_is_recorded_from_its_start_to_its_end(tmp_path: Path) -> None
     result = record(out, sys.executable, script, out, secret, cwd=tmp_path)
     assert result.returncode == 5, result.stderr
     assert result.stdout == "done\n"
-    assert result.stderr.count("\n") == 1
-    assert "exit code 5" in result.stderr and "next: stormlog analyze out" in result.stderr
+    verdict, end = result.stderr.splitlines()
+    assert verdict.startswith("stormlog: ")
+    assert end == "stormlog: exit code 5 \u00b7 stormlog analyze out"
     session = only_session(out / "host")
     assert (session.summary.source, session.summary.status) == ("stormlog.run.host", "interrupted")
     start, *_, stop = session.events

@@ -87,7 +87,7 @@ def test_two_nodes_are_one_run(tmp_path: Path) -> None:
     ended = list(finished(tasks))[::-1]
     assert [out for out, _ in ended] == [f"rank {rank}\n" for rank in range(4)]
     lines = [line for _, err in ended for line in err.splitlines()]
-    assert len(lines) == 1 and "next: stormlog analyze" in lines[0], lines
+    assert len(lines) == 2 and " \u00b7 stormlog analyze " in lines[1], lines
     sinks = sorted(directory.iterdir())
     sessions = [session for sink in sinks for session in load_telemetry_sessions(sink)]
     seen = sorted(
