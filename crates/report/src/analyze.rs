@@ -9,4 +9,4 @@ mod words;
 pub use json::{Document, Verdict};
 pub use markdown::report as to_markdown;
 pub use text::{Detail, ledger as ledger_text, report as to_text};
-pub use words::{cause_lines, note_lines};
+pub use words::{cause_lines, finding_lines, note_lines};

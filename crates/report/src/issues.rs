@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::issue::{Change, ChangedIssue, Issue};
-use stormlog_format::counted;
+use stormlog_format::{Value, counted};
 
 use crate::escape::for_terminal;
 use crate::markdown::{code, escaped};
-use crate::{annotation, time};
+use crate::{annotation, bytes, level_word, time};
 
 /// Renders issues (problems that were recognized across runs) as text, two lines each.
 pub fn text(issues: &[Issue]) -> String {
@@ -19,7 +19,7 @@ pub fn text(issues: &[Issue]) -> String {
         let _ = writeln!(
             out,
             "{:<8}  {:<9}  {}",
-            plain(&issue.severity),
+            level(issue),
             issue.state,
             plain(&issue.title)
         );
@@ -40,7 +40,7 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
             out,
             "{:<13}  {:<8}  {}",
             changed.change.as_str().replace('_', " "),
-            plain(&issue.severity),
+            level(issue),
             plain(&issue.title)
         );
         let before = match changed.hits_before {
@@ -65,13 +65,13 @@ fn listed(changes: &[ChangedIssue]) -> impl Iterator<Item = &ChangedIssue> {
 
 /// Renders issues as a Markdown table, one row each.
 pub fn markdown(issues: &[Issue]) -> String {
-    let mut out = String::from("| severity | state | issue | hits | last seen | id |\n");
+    let mut out = String::from("| level | state | issue | hits | last seen | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
     for issue in issues {
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} |",
-            escaped(&issue.severity.to_str_lossy()),
+            escaped(&level(issue)),
             issue.state,
             escaped(&issue.title.to_str_lossy()),
             issue.hit_count(),
@@ -84,7 +84,7 @@ pub fn markdown(issues: &[Issue]) -> String {
 
 /// Renders the issues that changed between two sets of runs as a Markdown table, one row each.
 pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
-    let mut out = String::from("| change | severity | issue | hits | hits before | id |\n");
+    let mut out = String::from("| change | level | issue | hits | hits before | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
     for changed in listed(changes) {
         let issue = &changed.issue;
@@ -92,7 +92,7 @@ pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
             out,
             "| {} | {} | {} | {} | {} | {} |",
             changed.change.as_str().replace('_', " "),
-            escaped(&issue.severity.to_str_lossy()),
+            escaped(&level(issue)),
             escaped(&issue.title.to_str_lossy()),
             issue.hit_count(),
             changed
@@ -145,6 +145,10 @@ fn annotated(command: &str, word: &str, issue: &Issue) -> String {
 fn facts(issue: &Issue) -> String {
     let hits = counted(issue.hit_count(), "hit");
     let sessions = counted(issue.affected_sessions.len(), "session");
+    let size = issue.details.get("magnitude_bytes").and_then(Value::as_int);
+    let size = size.map_or_else(String::new, |size| format!(", {}", bytes::human(size)));
+    let program = issue.dimensions.get("program").and_then(Value::as_text);
+    let program = program.map_or_else(String::new, |name| format!("  {}", plain(name)));
     let seen = match (issue.first_seen_ns, issue.last_seen_ns) {
         (Some(first), Some(last)) if first != last => {
             format!(", {} to {}", time::moment(first), time::moment(last))
@@ -153,9 +157,13 @@ fn facts(issue: &Issue) -> String {
         _ => String::new(),
     };
     format!(
-        "{id}  {hits} in {sessions}{seen}",
+        "{id}{program}  {hits} in {sessions}{size}{seen}",
         id = plain(&issue.fingerprint_id),
     )
+}
+
+fn level(issue: &Issue) -> String {
+    for_terminal(level_word(&issue.severity.to_str_lossy())).into_owned()
 }
 
 fn plain(text: &stormlog_format::Text) -> String {
@@ -195,7 +203,7 @@ mod tests {
         ];
         assert_eq!(
             text(&issues),
-            "critical  open       Alert: high fragmentation\n          \
+            "problem   open       Alert: high fragmentation\n          \
              issue:critical  3 hits in 1 session, 2025-11-01 12:26:40 UTC to 2025-11-01 12:27:40 UTC\n\
              warning   open       Alert: \\u{1b}[31m|x|\n          \
              issue:warning  1 hit in 1 session, 2025-11-01 12:26:40 UTC to 2025-11-01 12:27:40 UTC\n"
@@ -240,8 +248,8 @@ mod tests {
         assert_eq!(
             heads,
             [
-                "new            warning   two",
-                "more frequent  critical  one"
+                "new            likely    two",
+                "more frequent  problem   one"
             ]
         );
         assert!(shown.contains("3 hits"), "{shown}");

@@ -13,6 +13,7 @@
 mod allocator;
 pub mod analyze;
 mod annotation;
+mod badge;
 pub mod bytes;
 mod canvas;
 mod chart;
@@ -68,6 +69,7 @@ mod track;
 mod wrap;
 
 pub use allocator::{AllocatorLimits, allocator_page, allocator_still};
+pub use badge::{Badge, level_word};
 pub use canvas::Canvas;
 pub use curve::Curve;
 pub use device_profile::device_profile_page;

@@ -8,7 +8,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::Pace;
-use stormlog_analysis::detect::Severity;
 use stormlog_analysis::pack::is_pack;
 use stormlog_analysis::timeline::{End, RankCoverage};
 use stormlog_report::{Measure, Story, UNKNOWN};
@@ -16,7 +15,7 @@ use stormlog_report::{Measure, Story, UNKNOWN};
 use crate::live::LiveRuns;
 use crate::machine::Machine;
 use crate::runs::Entry;
-use crate::view::View;
+use crate::view::{Verdict, View};
 
 /// The number of points in the small memory curve that the list shows for each run.
 const POINTS: usize = 48;
@@ -33,7 +32,7 @@ const ATTENTION: Duration = Duration::from_secs(5);
 /// such as the verdict and the peak.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
-    pub(crate) verdict: Option<(Severity, String)>,
+    pub(crate) verdict: Option<Verdict>,
     pub(crate) end: End,
     pub(crate) is_running: bool,
     pub(crate) peak: Option<i64>,

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use stormlog_analysis::detect::{Diagnosis, Severity};
+use stormlog_analysis::detect::{Diagnosis, Level};
 use stormlog_analysis::timeline::Run;
 use stormlog_analysis::{Damage, DiagnosedRun};
-use stormlog_report::Story;
+use stormlog_report::{Badge, Story};
 
 use crate::live::LiveRuns;
 use crate::machine::Machine;
@@ -54,9 +54,30 @@ impl View {
         }
     }
 
-    /// What the analysis found in the run, in a sentence, with the severity of the worst finding.
-    pub(crate) fn verdict(&self) -> (Severity, String) {
-        let known = self.story.verdict.clone();
-        known.unwrap_or((Severity::Info, "no samples were recorded".to_owned()))
+    /// What the analysis found in the run.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let verdict = self.diagnosis.verdict();
+        let findings = self.diagnosis.findings();
+        let label = findings.first().map(|finding| finding.label());
+        let line = label.and_then(|label| verdict.verdict.strip_prefix(&label));
+        let text = line.unwrap_or(&verdict.verdict).trim_start();
+        Verdict {
+            level: verdict.level,
+            badge: Badge::of(&self.diagnosis),
+            text: if self.story.verdict.is_some() {
+                text.to_owned()
+            } else {
+                "no samples were recorded".to_owned()
+            },
+        }
     }
+}
+
+/// The verdict on a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) level: Option<Level>,
+    pub(crate) badge: Badge,
+    /// The verdict in one line, without the level of the first finding.
+    pub(crate) text: String,
 }

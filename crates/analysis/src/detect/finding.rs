@@ -15,6 +15,7 @@ use stormlog_format::json::by_name;
 
 use super::cause::Cause;
 pub use super::kind::Kind;
+use crate::timeline::{Run, TimeZero};
 pub use level::Level;
 
 /// One problem, with the numbers that support it.
@@ -74,6 +75,16 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The nanoseconds from the start of the run to the onset; `None` if the onset is unknown.
+    #[must_use]
+    pub fn onset_since_start_ns(&self, run: &Run) -> Option<i64> {
+        // A finding of all ranks has the times of one rank, whose track has its session.
+        let mut tracks = run.tracks.iter();
+        let of_session = tracks.find(|track| track.session_id == self.session_id);
+        let rank = self.rank.or(of_session.map(|track| track.rank));
+        Some(TimeZero::of(run).since_ns(rank, self.onset_ns?))
+    }
+
     /// Whether the finding is of this kind, or includes a problem of this kind.
     #[must_use]
     pub fn is_a(&self, kind: Kind) -> bool {

@@ -15,7 +15,7 @@ use super::growth::outlook::{self, Outlook};
 use super::growth::{Strength, findings};
 use super::host_leak::HostEvidence;
 use super::options::Options;
-use crate::timeline::{End, Framework, OomMark, Run, Track, float, is_over};
+use crate::timeline::{End, Framework, OomMark, Run, TimeZero, Track, float, is_over};
 
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::OomRisk,
@@ -418,8 +418,7 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         .rev()
         .find_map(|i| track.total.get(i))
         .map(float);
-    let start_ns = run.span_ns().map_or(mark.at_ns, |span| span.0);
-    let at = float(mark.at_ns.saturating_sub(start_ns)) / 1e9;
+    let at = TimeZero::of(run).since_s(Some(track.rank), mark.at_ns);
     finding.size_words = if mark.reason == KERNEL_OOM_KILL {
         size_of_kill(highest, total)
     } else {

@@ -53,7 +53,8 @@ impl Run {
     }
 
     /// Whether the tracks of the run are of more than one rank.
-    pub(crate) fn has_several_ranks(&self) -> bool {
+    #[must_use]
+    pub fn has_several_ranks(&self) -> bool {
         let mut ranks = self.tracks.iter().map(|track| track.rank);
         let first = ranks.next();
         ranks.any(|rank| Some(rank) != first)

@@ -21,13 +21,13 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(out, "|---|---|---|---|---|---|");
         for run in &report.runs {
             for finding in run.diagnosis.findings() {
-                let since = words::since(finding, run).unwrap_or_default();
+                let since = words::since(finding, &run.timeline).unwrap_or_default();
                 let _ = writeln!(
                     out,
                     "| {} | {} | {} {since} | {:.0} % | {} | {} |",
                     finding.level().as_str(),
                     finding.kind,
-                    escaped(&words::whose(finding, run)),
+                    escaped(&words::whose(finding, &run.timeline)),
                     finding.confidence * 100.0,
                     escaped(&finding.explanation),
                     escaped(&finding.advice),

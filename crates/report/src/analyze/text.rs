@@ -82,7 +82,7 @@ fn run(
             let level = Some(finding.level());
             let _ = writeln!(out, "\n{}", terminal.paint(colour(level), &line));
         }
-        for line in words::finding_lines(finding, run, detail) {
+        for line in words::finding_lines(finding, &run.timeline, detail) {
             let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", width));
         }
     }

@@ -2,7 +2,7 @@
 
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Diagnosis, Failure, Finding, Kind, Level, Site, SiteRole};
-use stormlog_analysis::timeline::RankCoverage;
+use stormlog_analysis::timeline::{RankCoverage, Run};
 use stormlog_format::{counted, human_duration};
 
 use super::json::Coverage;
@@ -128,7 +128,7 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
 
 /// A finding below its line: the line of code with its source text, what holds the memory, when the
 /// growth began, and what to do. With all detail also the sentence that explains it, and the calls.
-pub(super) fn finding_lines(finding: &Finding, run: &RunReport, detail: Detail) -> Vec<String> {
+pub fn finding_lines(finding: &Finding, run: &Run, detail: Detail) -> Vec<String> {
     let mut lines = Vec::new();
     let phase = finding.phase.as_ref();
     let phase = phase.map_or(String::new(), |phase| format!(", in phase {phase}"));
@@ -225,9 +225,9 @@ pub(super) fn gravest(report: &Report) -> Option<&RunReport> {
 
 /// The rank that a finding concerns, as text: `rank 3` or `all ranks`, or `this run` if the run has
 /// only one rank.
-pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
+pub(super) fn whose(finding: &Finding, run: &Run) -> String {
     match finding.rank {
-        None if run.ranks.len() > 1 => "all ranks".to_owned(),
+        None if run.has_several_ranks() => "all ranks".to_owned(),
         None => "this run".to_owned(),
         Some(rank) => format!("rank {rank}"),
     }
@@ -235,17 +235,10 @@ pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
 
 /// When a finding began, as text: `since 17.9 s (2026-11-16 12:00:05 UTC)`, counted from the start
 /// of the run; `None` if it is unknown.
-pub(super) fn since(finding: &Finding, run: &RunReport) -> Option<String> {
-    let onset = finding.onset_ns?;
-    let at = time::moment(onset);
-    let start = run.timeline.span_ns().map(|span| span.0);
-    Some(match start {
-        Some(start) => {
-            let since = human_duration(onset.saturating_sub(start).max(0));
-            format!("since {since} ({at})")
-        }
-        None => format!("since {at}"),
-    })
+pub(super) fn since(finding: &Finding, run: &Run) -> Option<String> {
+    let at = time::moment(finding.onset_ns?);
+    let since = human_duration(finding.onset_since_start_ns(run)?);
+    Some(format!("since {since} ({at})"))
 }
 
 /// Describes in one line how much was recorded: ranks, samples and sampling gaps.

@@ -13,7 +13,7 @@ use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, read_states_of, severity_rank, sidecar_of, store_decision,
 };
 use stormlog_format::{Text, Value, counted};
-use stormlog_report::time;
+use stormlog_report::{bytes, level_word, time};
 
 use crate::access::MayChange;
 use crate::app::App;
@@ -47,6 +47,8 @@ struct Row {
     short_id: String,
     state: &'static str,
     severity: String,
+    level: String,
+    size: String,
     title: String,
     kind: String,
     seen: String,
@@ -119,13 +121,21 @@ fn row(issue: &Issue, listing: &Listing) -> Row {
             (None, reason) => reason.unwrap_or_default(),
         }
     });
+    let size = issue.details.get("magnitude_bytes").and_then(Value::as_int);
     Row {
         short_id: short.chars().take(8).collect(),
         state: issue.state,
         severity: issue.severity.to_string(),
+        level: level_word(&issue.severity.to_str_lossy()).to_owned(),
+        size: size.map_or_else(String::new, |size| format!(", {}", bytes::human(size))),
         title: issue.title.to_string(),
         kind: issue.kind.to_string(),
-        seen: issue.last_seen_ns.map_or_else(String::new, time::moment),
+        seen: match (issue.first_seen_ns, issue.last_seen_ns) {
+            (Some(first), Some(last)) if first != last => {
+                format!("first {}, last {}", time::moment(first), time::moment(last))
+            }
+            (_, last) => last.map_or_else(String::new, |last| format!("at {}", time::moment(last))),
+        },
         hits: match issue.hit_count() {
             1 => "once".to_owned(),
             count => counted(count, "time"),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
-use stormlog_analysis::detect::Severity;
+use stormlog_analysis::detect::Level;
 use stormlog_analysis::pack::is_pack;
 use stormlog_format::human_duration;
-use stormlog_report::time;
+use stormlog_report::{Badge, time};
 
 use super::words::{self, size, sparkline};
 use crate::app::App;
@@ -99,8 +99,8 @@ struct Row {
     ranks: String,
     spark: String,
     memory: String,
+    badge: Badge,
     verdict: String,
-    severity: &'static str,
     command: String,
     commit: String,
 }
@@ -112,12 +112,12 @@ struct Known {
 }
 
 impl Known {
-    fn severity(&self) -> Option<Severity> {
-        Some(self.digest.as_ref()?.verdict.as_ref()?.0)
+    fn level(&self) -> Option<Level> {
+        self.digest.as_ref()?.verdict.as_ref()?.level
     }
 
     fn has_findings(&self) -> bool {
-        self.severity() > Some(Severity::Info)
+        self.level() > Some(Level::Note)
     }
 
     fn is_accepted(&self, wish: &Wish) -> bool {
@@ -150,8 +150,10 @@ impl Known {
             add(&part.to_str_lossy());
         }
         if let Some(digest) = &self.digest {
-            let verdict = digest.verdict.as_ref().map_or("", |(_, text)| text);
-            add(verdict);
+            if let Some(verdict) = &digest.verdict {
+                add(verdict.badge.word);
+                add(&verdict.text);
+            }
             add(&digest.end.clause());
         }
         search.split_whitespace().all(|word| text.contains(word))
@@ -190,7 +192,7 @@ impl Known {
             } else {
                 "not read yet".to_owned()
             },
-            severity: "",
+            badge: Badge::default(),
             command: entry.program.command.join(" "),
             commit: commit.chars().take(10).collect(),
         };
@@ -199,7 +201,7 @@ impl Known {
         };
         if let Some(error) = &digest.error {
             row.verdict.clone_from(error);
-            row.severity = "critical";
+            row.badge.class = "critical";
             row.memory.clear();
             "cannot be read".clone_into(&mut row.end);
             return row;
@@ -214,9 +216,9 @@ impl Known {
             Some(limit) => format!("{} of {}", size(digest.peak), size(Some(limit))),
             None => size(digest.peak),
         };
-        if let Some((severity, text)) = &digest.verdict {
-            row.verdict.clone_from(text);
-            row.severity = severity.as_str();
+        if let Some(verdict) = &digest.verdict {
+            row.verdict.clone_from(&verdict.text);
+            row.badge = verdict.badge;
         }
         row
     }
@@ -271,7 +273,7 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
         "name" => known.sort_by(|a, b| a.entry.name.cmp(&b.entry.name)),
         "duration" => known.sort_by_key(|one| Reverse(one.entry.duration_ns())),
         "peak" => known.sort_by_key(|one| Reverse(peak(one))),
-        "verdict" => known.sort_by_key(|one| Reverse(one.severity())),
+        "verdict" => known.sort_by_key(|one| Reverse(one.level())),
         _ => {}
     }
     let found = known.len();

@@ -12,10 +12,10 @@ use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot, is_pickle
 use stormlog_analysis::query::{Catalog, OomBundle};
 use stormlog_analysis::timeline::{RankCoverage, TimeZero};
 use stormlog_format::human_duration;
-use stormlog_report::analyze::cause_lines;
+use stormlog_report::analyze::{Detail, cause_lines, finding_lines};
 use stormlog_report::{
-    Canvas, Measure, PictureKind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json,
-    held_section, steps_section, time, to_svg,
+    Badge, Canvas, Measure, PictureKind, Story, Theme, UNKNOWN, allocator_page, bytes, draw,
+    drawing_json, held_section, steps_section, time, to_svg,
 };
 
 use super::words::{self, size};
@@ -105,13 +105,13 @@ struct Sections {
 }
 
 struct Finding {
-    severity: &'static str,
-    kind: &'static str,
-    onset: String,
-    explanation: String,
+    badge: Badge,
+    /// The line of the finding without its level.
+    line: String,
     cause: Vec<String>,
     advice: String,
-    confidence: String,
+    /// All evidence, which the page hides until a reader opens it.
+    evidence: Vec<String>,
 }
 
 struct Rank {
@@ -189,26 +189,20 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
     let zero = TimeZero::of(&view.run);
     let since_start =
         |rank: Option<u32>, at: Option<i64>| Some(human_duration(zero.since_ns(rank, at?)));
-    // A finding of all ranks has the times of one rank, whose track has its session.
-    let rank_of = |finding: &stormlog_analysis::detect::Finding| {
-        let mut tracks = view.run.tracks.iter();
-        let track = tracks.find(|track| track.session_id == finding.session_id);
-        finding.rank.or(track.map(|track| track.rank))
-    };
-    let findings = view
-        .diagnosis
-        .findings()
-        .into_iter()
-        .map(|finding| Finding {
-            severity: finding.severity.as_str(),
-            kind: finding.kind.as_str(),
-            onset: since_start(rank_of(finding), finding.onset_ns)
-                .map_or(String::new(), |offset| format!("since {offset}")),
-            explanation: finding.explanation.clone(),
-            cause: cause_lines(finding),
-            advice: finding.advice.clone(),
-            confidence: format!("{:.0} %", finding.confidence * 100.0),
-        });
+    let findings = view.diagnosis.findings().into_iter().map(|finding| {
+        let mut evidence = finding_lines(finding, &view.run, Detail::All);
+        let cause = cause_lines(finding);
+        // What the page shows anyway is not repeated.
+        evidence.retain(|line| !cause.iter().any(|one| without_markup(one) == *line));
+        evidence.pop();
+        Finding {
+            badge: Badge::of_level(finding.level()),
+            line: without_label(finding),
+            cause: cause.iter().map(|line| without_markup(line)).collect(),
+            advice: without_markup(&finding.advice),
+            evidence,
+        }
+    });
     let coverage = view.run.by_rank();
     let processes = view.run.processes.iter();
     let mut processes: Vec<_> = processes
@@ -225,8 +219,11 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
                 role: one.role.as_str(),
                 peak: size(peak),
                 last: size(one.t_ns.len().checked_sub(1).map(total)),
-                exited: since_start(Some(one.rank), one.exited_ns)
-                    .map_or("no".to_owned(), |offset| format!("after {offset}")),
+                exited: match since_start(Some(one.rank), one.exited_ns) {
+                    Some(offset) => format!("after {offset}"),
+                    None if view.is_running => "no".to_owned(),
+                    None => "at the end".to_owned(),
+                },
             };
             (peak, row)
         })
@@ -259,6 +256,16 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
         held: held_section(&view.story),
         steps: steps.unwrap_or_default(),
     })
+}
+
+/// The line of a finding without its level, which the badge shows.
+fn without_label(finding: &stormlog_analysis::detect::Finding) -> String {
+    let line = finding.headline.strip_prefix(&finding.label());
+    line.unwrap_or(&finding.headline).trim_start().to_owned()
+}
+
+fn without_markup(text: &str) -> String {
+    text.replace('`', "")
 }
 
 /// The ranks, each with the deviation of its peak from the median of all ranks' peaks: the rank of

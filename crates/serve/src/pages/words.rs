@@ -1,7 +1,7 @@
 //! Texts and small drawings that several pages use: sizes, how a run ended, and the
 //! small memory curve of a run.
 
-use stormlog_analysis::detect::Severity;
+use stormlog_analysis::detect::Level;
 use stormlog_analysis::timeline::End;
 use stormlog_report::bytes;
 
@@ -45,7 +45,8 @@ pub(super) fn end(end: &End, is_running: bool) -> (String, &'static str) {
 pub(super) fn sparkline(digest: &Digest) -> String {
     let known = digest.curve.iter().flatten().copied().max();
     // A curve of what was found may be far below the peak of the run.
-    let is_found = matches!(digest.verdict, Some((severity, _)) if severity > Severity::Info);
+    let level = digest.verdict.as_ref().and_then(|verdict| verdict.level);
+    let is_found = level > Some(Level::Note);
     let peak = if is_found {
         known
     } else {

@@ -58,7 +58,7 @@ fn clicks_hit_what_is_drawn() {
         let effects = click(&mut model, "5e55-rank-1");
         assert!(matches!(&effects[..], [Effect::OpenSession(id)] if id == "5e55-rank-1"));
         press(&mut model, "5");
-        click(&mut model, "open       critical");
+        click(&mut model, "open       problem");
         assert_eq!(model.cursor(), 0);
     }
 }

@@ -6,6 +6,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Wrap};
 use stormlog_analysis::issue::Issue;
 use stormlog_format::{Text, counted};
+use stormlog_report::level_word;
 use stormlog_report::time;
 
 use super::{below_header, framed, inside, line_at, nothing_yet, safe, table};
@@ -31,14 +32,14 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let chosen = model.cursor().min(issues.len() - 1);
     let columns = [
         ("state", Constraint::Length(10)),
-        ("severity", Constraint::Length(9)),
+        ("level", Constraint::Length(9)),
         ("hits", Constraint::Length(6)),
         ("what", Constraint::Min(20)),
     ];
     let rows = issues.iter().map(|issue| {
         let row = Row::new([
             issue.state.to_owned(),
-            issue.severity.to_str_lossy().into_owned(),
+            safe(level_word(&issue.severity.to_str_lossy())),
             issue.hit_count().to_string(),
             safe(&issue.title.to_str_lossy()),
         ]);
