@@ -60,7 +60,7 @@ pub use evidence::levels::{
 };
 pub use finding::{Finding, Kind, Level, Severity};
 pub use options::Options;
-pub use quantity::{Limit, Memory, Quantity, Trend};
+pub use quantity::{Limit, Memory, Quantity, Samples, Trend};
 
 /// Creates a finding about a track (the samples of one rank on one device), for tests of other
 /// modules.

@@ -1,7 +1,7 @@
 //! The first chart of a picture: the quantity that the leading finding is about, alone and on an axis
 //! of its own range, with the growth as a line and the level at which the memory is full.
 
-use stormlog_analysis::detect::{Kind, Memory, Quantity, Severity};
+use stormlog_analysis::detect::{Kind, Memory, Quantity, Samples, Severity};
 use stormlog_analysis::timeline::Run;
 use stormlog_format::{counted, human_duration, human_rate};
 
@@ -95,7 +95,7 @@ impl Focus {
                 measure,
                 quantity.t_ns.clone(),
                 quantity.bytes.clone(),
-                quantity.is_at_step_ends,
+                quantity.samples != Samples::All,
             ),
             measure,
             on_host: quantity.memory.is_host(),
@@ -217,12 +217,12 @@ impl Focus {
         chart::sampling_gaps(scene, plot, span, &self.track.gaps());
         self.values(scene, plot, time, value);
         self.trend_line(scene, plot, time, value);
-        self.limit_line(scene, plot, value);
+        let mut taken: Vec<Area> = self.limit_line(scene, plot, value).into_iter().collect();
         let limits = requests.iter().filter_map(|request| request.limit);
         if let Some(limit) = limits.min().filter(|limit| *limit as f64 <= value.high) {
-            process_limit(scene, plot, value, limit);
+            taken.push(process_limit(scene, plot, value, limit));
         }
-        request::draw(scene, plot, (time, value), &requests);
+        request::draw(scene, plot, (time, value), &requests, taken);
         lane.draw(scene, plot, rest.y, time);
         lane.note_unlabelled(scene, plot);
         chart::time_axis(scene, plot, span);
@@ -285,10 +285,9 @@ impl Focus {
         scene.line(point(first), point(last), Stroke::dashed(ink, 2.6));
     }
 
-    fn limit_line(&self, scene: &mut Scene, plot: Area, value: ValueScale) {
-        let Some((limit, words)) = &self.limit else {
-            return;
-        };
+    /// Draws the level at which the memory is full, or an arrow to it; returns the area of its label.
+    fn limit_line(&self, scene: &mut Scene, plot: Area, value: ValueScale) -> Option<Area> {
+        let (limit, words) = self.limit.as_ref()?;
         let ink = scene.theme.severity(self.severity);
         let style = TextStyle::new(12.0, ink);
         if *limit as f64 <= value.high {
@@ -297,8 +296,9 @@ impl Focus {
             scene.line((plot.x, y), (plot.right(), y), stroke);
             let text = format!("{} {words}", human(*limit));
             let text = style.fit(&text, plot.width - 12.0);
+            let area = Area::new(plot.x + 6.0, y + 3.0, style.width(&text), 14.0);
             scene.text((plot.x + 6.0, y + 14.0), text, style);
-            return;
+            return Some(area);
         }
         // The limit is far above the axis: an arrow points to it.
         let (x, top) = (plot.x + 12.0, plot.y + 6.0);
@@ -308,7 +308,9 @@ impl Focus {
             ink,
         );
         let text = style.fit(words, plot.width - 30.0);
+        let area = Area::new(x + 10.0, top + 2.0, style.width(&text), 14.0);
         scene.text((x + 10.0, top + 13.0), text, style);
+        Some(area)
     }
 }
 
@@ -356,10 +358,10 @@ fn title_of(quantity: &Quantity, run: &Run) -> String {
         0 | 1 => String::new(),
         count => format!(", rank {} of {}", track.rank, counted(count, "rank")),
     };
-    let at = if quantity.is_at_step_ends {
-        ", at the ends of steps"
-    } else {
-        ""
+    let at = match quantity.samples {
+        Samples::All => "",
+        Samples::StepEnds => ", at the ends of steps",
+        Samples::Floor => ", held between steps",
     };
     format!("{name}{owner}{rank}{at}")
 }
@@ -414,7 +416,71 @@ fn words_of(
 
 #[cfg(test)]
 mod tests {
+    use rayon::prelude::*;
+    use stormlog_analysis::timeline::TimeZero;
+
     use super::*;
+    use crate::fixtures::{opened, recordings};
+
+    /// The text of a finding, its mark in pictures and the first chart give one time for its start.
+    #[test]
+    fn all_times_of_a_run_count_from_its_start() {
+        let checked: usize = recordings()
+            .into_par_iter()
+            .filter_map(|path| opened(&path))
+            .map(|run| {
+                let story = Story::of_diagnosed(&run);
+                let (marks, zero) = (story.marks(), TimeZero::of(&run.timeline));
+                assert_eq!(story.start_ns(), zero.shared_ns());
+                let mut checked = 0;
+                for finding in run.diagnosis.findings() {
+                    let (Some(onset), Some(at)) =
+                        (finding.onset_ns, finding.explanation.find(" since "))
+                    else {
+                        continue;
+                    };
+                    let rank = finding.rank.or_else(|| {
+                        let mut tracks = run.timeline.tracks.iter();
+                        let of_session = tracks.find(|one| one.session_id == finding.session_id);
+                        of_session.map(|track| track.rank)
+                    });
+                    let since = human_duration(zero.since_ns(rank, onset));
+                    let text = &finding.explanation[at + " since ".len()..];
+                    assert!(text.starts_with(&since), "{since}: {}", finding.explanation);
+                    let is_marked = marks.iter().any(|mark| {
+                        human_duration(mark.time_ns - zero.shared_ns().unwrap()) == since
+                    });
+                    assert!(is_marked, "{since}: {marks:?}");
+                    checked += 1;
+                }
+                checked
+            })
+            .sum();
+        assert!(checked > 40, "{checked}");
+    }
+
+    #[test]
+    fn growth_is_no_sliver_in_the_first_chart() {
+        let checked: usize = recordings()
+            .into_par_iter()
+            .filter_map(|path| Some((opened(&path)?, path)))
+            .filter_map(|(run, path)| {
+                let story = Story::of_diagnosed(&run);
+                let findings = run.diagnosis.findings();
+                let has_found = findings.first()?.severity > Severity::Info;
+                assert_eq!(story.focus.is_some(), has_found, "{path:?}");
+                let focus = story.focus.as_ref()?;
+                let [from, to] = focus.trend?;
+                let (low, high) = focus.range(story.shown().unwrap());
+                let share = (to.1 - from.1) as f64 / (high - low);
+                assert!(share > 0.1, "{path:?}: {share} of {low}..{high}");
+                let is_inside = low <= from.1 as f64 && to.1 as f64 <= high;
+                assert!(is_inside, "{path:?}: {from:?} {to:?} {low} {high}");
+                Some(1)
+            })
+            .sum();
+        assert!(checked > 20, "{checked}");
+    }
 
     #[test]
     fn a_line_is_cut_where_it_leaves_the_plot() {

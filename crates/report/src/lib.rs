@@ -25,6 +25,8 @@ mod device_profile;
 pub mod document;
 mod error;
 pub mod escape;
+#[cfg(test)]
+mod fixtures;
 mod focus;
 mod font;
 mod functions;
@@ -47,6 +49,8 @@ pub mod markdown;
 mod marks_lane;
 mod measure;
 mod moment;
+#[cfg(test)]
+mod overlaps;
 mod page;
 mod phase;
 mod picture;

@@ -79,16 +79,17 @@ pub(crate) fn requests_of(run: &Run) -> Vec<FailedRequest> {
     requests
 }
 
-/// Draws each failed allocation as a hatched bar that starts at the bytes in use.
+/// Draws each failed allocation as a hatched bar that starts at the bytes in use. `labels` are the
+/// areas of other labels in the plot, which stay free.
 pub(crate) fn draw(
     scene: &mut Scene,
     plot: Area,
     (time, value): (TimeScale, ValueScale),
     requests: &[FailedRequest],
+    mut labels: Vec<Area>,
 ) {
     let ink = scene.theme.severity(Severity::Critical);
     let style = TextStyle::new(12.0, ink);
-    let mut labels: Vec<Area> = Vec::new();
     for request in requests {
         let right = time
             .x(request.time_ns)
@@ -121,9 +122,14 @@ pub(crate) fn draw(
         spot.y = spot
             .y
             .clamp(plot.y, (plot.bottom() - spot.height).max(plot.y));
+        let wanted = spot.y;
         while let Some(other) = labels.iter().find(|other| overlap(**other, spot)) {
             let below = other.bottom() + 1.0;
             if below + spot.height > plot.bottom() {
+                spot.y = wanted;
+                while let Some(other) = labels.iter().find(|other| overlap(**other, spot)) {
+                    spot.y = other.y - spot.height - 1.0;
+                }
                 break;
             }
             spot.y = below;
@@ -197,7 +203,7 @@ mod tests {
                 requested,
                 limit: None,
             };
-            draw(&mut scene, plot, (time, value), &[request]);
+            draw(&mut scene, plot, (time, value), &[request], Vec::new());
             let mut texts = 0;
             for shape in &scene.shapes {
                 let points = match shape {

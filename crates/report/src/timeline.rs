@@ -349,10 +349,11 @@ impl Panel<'_> {
         }
         let limits = self.requests.iter().filter_map(|request| request.limit);
         let limit = limits.min().filter(|limit| Some(*limit) < capacity);
+        let mut taken = Vec::new();
         if let Some(limit) = limit.filter(|limit| *limit as f64 <= top) {
-            process_limit(scene, plot, value, limit);
+            taken.push(process_limit(scene, plot, value, limit));
         }
-        request::draw(scene, plot, (time, value), self.requests);
+        request::draw(scene, plot, (time, value), self.requests, taken);
         lane.draw(scene, plot, area.y, time);
         if let Some(name) = &self.name {
             let style = TextStyle::new(12.5, scene.theme.text()).bold();
@@ -402,14 +403,18 @@ impl Panel<'_> {
     }
 }
 
-/// Draws the memory limit of the process, if it is lower than the memory of the device.
-pub(crate) fn process_limit(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) {
+/// Draws the memory limit of the process, if it is lower than the memory of the device; returns the
+/// area of its label.
+pub(crate) fn process_limit(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) -> Area {
     let ink = scene.theme.measure(Measure::Capacity);
     let y = value.y(limit);
     scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
     let style = TextStyle::new(11.0, ink);
     let text = format!("memory limit of this process: {}", human(limit));
-    scene.text((plot.x + 6.0, (y - 4.0).max(plot.y + 10.0)), text, style);
+    let at = (plot.x + 6.0, (y - 4.0).max(plot.y + 10.0));
+    let area = Area::new(at.0, at.1 - 11.0, style.width(&text), 14.0);
+    scene.text(at, text, style);
+    area
 }
 
 /// Draws the memory capacity of the device as a line.

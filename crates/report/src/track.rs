@@ -78,14 +78,14 @@ impl DrawnTrack {
         track
     }
 
-    /// A track of the same resource that contains only the given values of a measure. If they were
-    /// taken at the ends of steps, no sampling gaps are drawn, because steps may be far apart.
+    /// A track of the same resource that contains only the given values of a measure. If they are
+    /// sparse, such as those at the ends of steps, no sampling gaps are drawn between them.
     pub(crate) fn with_values(
         &self,
         measure: Measure,
         times: Vec<i64>,
         values: Vec<i64>,
-        is_at_step_ends: bool,
+        is_sparse: bool,
     ) -> Self {
         let mut columns: [Vec<i64>; Measure::ALL.len()] = Default::default();
         for column in &mut columns {
@@ -96,12 +96,8 @@ impl DrawnTrack {
             times,
             columns,
             notes: Vec::new(),
-            gap_ns: if is_at_step_ends {
-                i64::MAX
-            } else {
-                self.gap_ns
-            },
-            gaps: if is_at_step_ends {
+            gap_ns: if is_sparse { i64::MAX } else { self.gap_ns },
+            gaps: if is_sparse {
                 Vec::new()
             } else {
                 self.gaps.clone()

@@ -59,6 +59,19 @@ impl Memory {
     }
 }
 
+/// Which samples the values of a quantity come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Samples {
+    /// All samples.
+    #[default]
+    All,
+    /// The samples at the ends of training steps.
+    StepEnds,
+    /// The floor of all samples, the memory that is held between steps. It is used where memory
+    /// rises and falls within each step by far more than its floor grows.
+    Floor,
+}
+
 /// A straight line through growing values, from the onset of the growth to its end. Times are on the
 /// clock of the quantity's track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,8 +114,8 @@ pub struct Quantity {
     /// The pid and the name of the process; `None` for the memory of a device, or of all processes
     /// of a rank together.
     pub process: Option<(i64, String)>,
-    /// Whether the values were all taken at the ends of training steps.
-    pub is_at_step_ends: bool,
+    /// Which samples the values come from.
+    pub samples: Samples,
     /// The times of the values in ascending order, in nanoseconds since 1970.
     pub t_ns: Vec<i64>,
     /// The values in bytes.
@@ -235,14 +248,24 @@ fn of_device(track: &Track, finding: &Finding) -> Option<Quantity> {
         .map(|knot| (knot.t, knot.level))
         .collect();
     let is_floor = matches!(memory, Memory::Allocated | Memory::Hidden) && !signals.is_stepped;
-    let under = if is_floor && knots.len() > 2 {
+    let has_floor = is_floor && knots.len() > 2;
+    let under = if has_floor { &knots } else { series };
+    let at = |t: f64| signals.ns(t);
+    let is_growth = finding.kind.detector().is_growth;
+    let samples = if signals.is_stepped && memory == Memory::Allocated {
+        Samples::StepEnds
+    } else if has_floor && is_growth && swings_beyond(series, &signals, finding) {
+        Samples::Floor
+    } else {
+        Samples::All
+    };
+    let drawn = if samples == Samples::Floor {
         &knots
     } else {
         series
     };
-    let at = |t: f64| signals.ns(t);
-    let mut quantity = draw_from(finding, memory, series, under, at, None);
-    quantity.is_at_step_ends = signals.is_stepped && memory == Memory::Allocated;
+    let mut quantity = draw_from(finding, memory, drawn, under, at, None);
+    quantity.samples = samples;
     if track.is_host() && memory == Memory::Allocated {
         quantity.memory = Memory::Host;
     }
@@ -295,6 +318,20 @@ fn memory_of(signals: &Signals<'_>, finding: &Finding) -> Memory {
     }
 }
 
+/// If the values since the onset span more than this many times the growth, its floor is shown.
+const MOST_SWING: f64 = 2.0;
+
+/// Whether the values since the onset of growth rise and fall by far more than the growth.
+fn swings_beyond(series: &Series, signals: &Signals<'_>, finding: &Finding) -> bool {
+    let Some((onset_ns, grown)) = finding.onset_ns.zip(finding.magnitude_bytes) else {
+        return false;
+    };
+    let since = &series.y[series.index_at(signals.seconds(onset_ns))..];
+    let least = since.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = since.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    most - least > MOST_SWING * float(grown)
+}
+
 /// By how many bytes the typical value after the onset is above the typical value before it.
 fn rise_after(series: &Series, signals: &Signals<'_>, finding: &Finding) -> f64 {
     let onset = finding.onset_ns.map_or(0.0, |at| signals.seconds(at));
@@ -331,7 +368,7 @@ fn draw_from(
         memory,
         track: 0,
         process,
-        is_at_step_ends: false,
+        samples: Samples::All,
         t_ns: series.t.iter().map(|t| at(*t)).collect(),
         bytes: series.y.iter().map(|bytes| whole(bytes.round())).collect(),
         finding: finding.clone(),
@@ -362,7 +399,7 @@ fn trend_of(finding: &Finding, under: &Series, at: &impl Fn(f64) -> i64) -> Opti
     Some(Trend {
         onset_ns,
         end_ns,
-        from_bytes: whole(from.round()),
+        from_bytes: whole(from.round()).max(0),
         to_bytes: whole((from + grown).round()),
     })
 }
