@@ -54,9 +54,9 @@ def record(rank: int, step: int, **changes: Any) -> dict[str, Any]:
 
 def events(context: str = "CUDA out of memory", ranks: int = 3) -> list[dict[str, Any]]:
     found = [record(rank, step) for rank in range(ranks) for step in range(400)]
-    found.append(
-        record(0, 300, event_type="error", context=context, metadata={"oom_reason": context})
-    )
+    # A critical alert and no error, so that the page shows all memory and not a finding first.
+    alert = {"event_type": "warning", "metadata": {"severity": "critical"}}
+    found.append(record(0, 300, context=context, **alert))
     found.append(record(0, 100, event_type="warning", context="High fragmentation: 40.0%"))
     return sorted(found, key=lambda event: event["timestamp_ns"])
 

@@ -86,8 +86,15 @@ const focusRange = (panel, list, peak) => {
  * @param {Scale} y
  * @param {import("./types").Focus} focus
  * @param {number} high
+ * @returns {[from: number, to: number, y: number][]} its labels
  */
 const drawFocus = (g, plot, x, y, { trend, limit, severity }, high) => {
+  /** @type {[number, number, number][]} */
+  const taken = [];
+  const put = (/** @type {string} */ text, /** @type {number} */ left, /** @type {number} */ at) => {
+    g.fillText(text, left, at);
+    taken.push([left, left + g.measureText(text).width, at]);
+  };
   g.save(); g.strokeStyle = g.fillStyle = colours[severity]; g.textAlign = "left";
   if (trend) {
     g.save(); g.beginPath(); g.rect(plot.x, plot.y, plot.width, plot.height); g.clip();
@@ -97,14 +104,15 @@ const drawFocus = (g, plot, x, y, { trend, limit, severity }, high) => {
   if (limit && limit[0] <= high) {
     g.strokeStyle = colours.capacity; g.lineWidth = 1.5; g.setLineDash([5, 4]);
     g.beginPath(); g.moveTo(plot.x, y(limit[0])); g.lineTo(plot.right, y(limit[0])); g.stroke();
-    g.fillText(`${human(limit[0])} ${limit[1]}`, plot.x + 6, y(limit[0]) + 14);
+    put(`${human(limit[0])} ${limit[1]}`, plot.x + 6, y(limit[0]) + 14);
   } else if (limit) {
     const left = plot.x + 12, top = plot.y + 6;
     g.lineWidth = 1.8; g.beginPath(); g.moveTo(left, top + 4); g.lineTo(left, top + 18); g.stroke();
     g.beginPath(); g.moveTo(left, top); g.lineTo(left + 4.5, top + 7); g.lineTo(left - 4.5, top + 7); g.fill();
-    g.fillText(limit[1], left + 10, top + 13);
+    put(limit[1], left + 10, top + 13);
   }
   g.restore();
+  return taken;
 };
 /**
  * Pauses in sampling.
@@ -217,8 +225,8 @@ export const drawLines = (panel) => {
     }
   }
   g.restore();
-  if (panel.focus) drawFocus(g, plot, x, y, panel.focus, high);
-  drawRequests(g, plot, x, y, panel.requests);
+  const taken = panel.focus ? drawFocus(g, plot, x, y, panel.focus, high) : [];
+  drawRequests(g, plot, x, y, panel.requests, taken);
   drawMarks(g, plot, x, panel);
   timeAxis(g, plot, x);
   drawCursor(g, plot, x);

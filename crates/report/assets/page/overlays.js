@@ -76,13 +76,16 @@ export const drawMarks = (g, plot, x, panel) => {
  * @param {Scale} x
  * @param {Scale} y
  * @param {Request[]} requests
+ * @param {[from: number, to: number, y: number][]} taken labels that are in the plot already
  */
-export const drawRequests = (g, plot, x, y, requests) => {
+export const drawRequests = (g, plot, x, y, requests, taken) => {
   const WIDE = 18, limit = Math.min(...requests.map((request) => request.limit ?? Infinity));
   if (isFinite(limit) && y(limit) > plot.y + 0.5) {
     g.strokeStyle = g.fillStyle = colours.capacity; g.lineWidth = 1.5; g.setLineDash([5, 4]); g.textAlign = "left";
     g.beginPath(); g.moveTo(plot.x, y(limit)); g.lineTo(plot.right, y(limit)); g.stroke(); g.setLineDash([]);
-    g.fillText(`limit of this process ${human(limit)}`, plot.x + 6, y(limit) - 4);
+    const text = `limit of this process ${human(limit)}`, at = Math.max(y(limit) - 4, plot.y + 12);
+    g.fillText(text, plot.x + 6, at);
+    taken.push([plot.x + 6, plot.x + 6 + g.measureText(text).width, at]);
   }
   for (const request of requests) {
     if (request.t < state.from || request.t > state.to + (state.to - state.from) * 0.02) continue;
@@ -96,7 +99,16 @@ export const drawRequests = (g, plot, x, y, requests) => {
     g.stroke(); g.restore();
     const width = g.measureText(request.label).width, left = right - WIDE - 8 - width;
     g.fillStyle = colours.critical; g.textAlign = "left";
-    g.fillText(request.label, left >= plot.x ? left : Math.min(right + 8, plot.right - width), Math.min(Math.max((top + bottom) / 2 + 4, plot.y + 12), plot.bottom - 6));
+    const from = Math.max(left >= plot.x ? left : Math.min(right + 8, plot.right - width), plot.x);
+    const isFree = (/** @type {number} */ at) => taken.every(([a, b, other]) => b < from || a > from + width || Math.abs(at - other) >= 15);
+    const wanted = Math.min(Math.max((top + bottom) / 2 + 4, plot.y + 12), plot.bottom - 6);
+    // Below the wanted place first, then above it.
+    let at = wanted;
+    while (!isFree(at) && at + 15 <= plot.bottom) at += 15;
+    while (!isFree(at) && at - 15 >= plot.y) at -= 15;
+    if (!isFree(at)) continue;
+    taken.push([from, from + width, at]);
+    g.fillText(request.label, from, at);
   }
 };
 /**
