@@ -104,13 +104,12 @@ fn subtitle_lines(line: &str, theme: Theme, width: f64) -> Vec<String> {
     wrapped_or_empty(line, TextStyle::new(12.0, theme.muted()), width)
 }
 
+/// The lines of a text, at least one; a text that fits stays as it is.
 fn wrapped_or_empty(text: &str, style: TextStyle, width: f64) -> Vec<String> {
-    let lines = wrapped(text, style, width, usize::MAX);
-    if lines.is_empty() {
-        vec![String::new()]
-    } else {
-        lines
+    if text.is_empty() || style.width(text) <= width {
+        return vec![text.to_owned()];
     }
+    wrapped(text, style, width, usize::MAX)
 }
 
 /// Wraps a text into at most `most` lines; text that does not fit into them is cut.

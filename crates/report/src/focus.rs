@@ -43,6 +43,8 @@ pub(crate) struct Focus {
     pub(crate) measure: Measure,
     /// Whether the quantity is host memory.
     pub(crate) on_host: bool,
+    /// The kind of memory: `allocated memory`.
+    pub(crate) name: &'static str,
     /// What is drawn: `Allocated memory of GPU 0 at the ends of steps`.
     pub(crate) title: String,
     /// What was found, in a few words: `leak since 10.8 s: +313 MiB, 16.6 MiB/s`.
@@ -99,6 +101,7 @@ impl Focus {
             ),
             measure,
             on_host: quantity.memory.is_host(),
+            name: quantity.memory.name(),
             title: title_of(quantity, run),
             words: words_of(quantity, (onset_ns, finding.end_ns.map(shared)), zero_ns),
             severity: finding.severity,

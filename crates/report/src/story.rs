@@ -241,9 +241,9 @@ impl Story {
 
     /// The values of the leading finding's quantity, as the only measure of a track, with its name;
     /// `None` without a finding.
-    pub fn leading(&self) -> Option<(&DrawnTrack, Measure, &str)> {
+    pub fn leading(&self) -> Option<(&DrawnTrack, Measure, &'static str)> {
         let focus = self.focus.as_ref()?;
-        Some((&focus.track, focus.measure, &focus.title))
+        Some((&focus.track, focus.measure, focus.name))
     }
 
     /// The measure of the memory that the processes of the run use themselves, as far as known.

@@ -387,7 +387,8 @@ fn trend_of(finding: &Finding, under: &Series, at: &impl Fn(f64) -> i64) -> Opti
     let length = float(end_ns.saturating_sub(onset_ns));
     let share = |t: f64| float(at(t).saturating_sub(onset_ns)) / length.max(1.0);
     let samples = under.t.iter().zip(&under.y);
-    let since = samples.filter(|(t, _)| at(**t) >= onset_ns);
+    // The last samples of a program may show that it frees its memory at its end.
+    let since = samples.filter(|(t, _)| (onset_ns..=end_ns).contains(&at(**t)));
     let levels: Vec<f64> = since.map(|(t, y)| y - grown * share(*t)).collect();
     if levels.is_empty() {
         return None;

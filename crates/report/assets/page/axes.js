@@ -52,7 +52,7 @@ const timeStep = (raw) => {
  * @param {Scale} x
  */
 export const timeAxis = (g, plot, x) => {
-  const range = (state.to - state.from) / 1e9, step = timeStep(range / Math.max(2, Math.round(plot.width / 110)));
+  const range = (state.to - state.from) / 1e9, step = timeStep(range / Math.max(2, Math.round(plot.width / 85)));
   const digits = Math.max(0, -Math.floor(Math.log10(step))), isStep = chart.spec.axis === "step";
   g.fillStyle = colours.muted; g.strokeStyle = colours.axis; g.textAlign = "center"; g.lineWidth = 1;
   g.beginPath(); g.moveTo(plot.x, plot.bottom + 0.5); g.lineTo(plot.right, plot.bottom + 0.5);

@@ -65,7 +65,7 @@ const show = async (spec, bytes, wanted) => {
   const restore = places();
   chart.isDrawn = true; chart.spec = spec; chart.length = length;
   // Room for the scale of colours.
-  chart.right = spec.panels.some((panel) => panel.kind === "heat") ? 84 : 14;
+  chart.right = spec.panels.some((panel) => panel.kind === "heat") ? 96 : 14;
   forgetBlocks();
   [state.from, state.to] = view;
   build(panels);

@@ -178,7 +178,7 @@ fn memory_of_other_processes_is_not_hidden_memory() {
     let svg = svg_of(&Story::of_sessions(&[&session]), PictureKind::Timeline);
     let texts = texts(&svg);
     assert!(texts.contains("hidden: this process outside the allocator (peak 3.00 GiB)"));
-    assert!(texts.contains("other processes and driver (peak 35.0 GiB)"));
+    assert!(texts.contains("other processes and driver (peak 35.0 GiB, not drawn)"));
     assert!(texts.contains("cached (peak 1.00 GiB)"));
 }
 

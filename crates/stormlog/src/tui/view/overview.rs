@@ -196,10 +196,14 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     };
     let curve = run.story.curve(span, columns_in(inside(area)));
     let found = curve.found.as_ref();
-    let title = match (found, &curve.limit) {
-        (Some((_, found)), Some(limit)) => format!("{}: {found}; {limit}", curve.title),
-        (Some((_, found)), None) => format!("{}: {found}", curve.title),
-        (None, _) => {
+    let title = match found {
+        // What was found comes first, because a narrow screen cuts the title.
+        Some((_, found)) => {
+            let limit = curve.limit.as_ref();
+            let limit = limit.map_or_else(String::new, |limit| format!("; {limit}"));
+            format!("{found}{limit}. {}", curve.title)
+        }
+        None => {
             let highs = curve.columns.iter().flatten().map(|(_, high)| *high);
             let peak = highs
                 .max()

@@ -62,14 +62,12 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     );
     let inner = framed(model, frame, area, &title);
     let [legend, plot, readout] = rows(inner);
-    let words = run.story.curve((0, 0), 0).found;
-    let shown = match (&leading, words) {
-        (Some((_, _, name)), Some((_, found))) => {
-            Line::from(safe(&format!("{name}: {found} (a: all memory)")))
-        }
+    let shown = run.story.curve((0, 0), 0);
+    let legend_line = match (&leading, shown.found) {
+        (Some(_), Some((_, found))) => Line::from(safe(&format!("{found}. {}", shown.title))),
         _ => keys(model, track),
     };
-    frame.render_widget(Paragraph::new(shown), legend);
+    frame.render_widget(Paragraph::new(legend_line), legend);
     let span = model.plot.shown(whole);
     let marks = run
         .marks
@@ -158,7 +156,7 @@ fn values(
     let leading = leading
         .and_then(|(track, measure, name)| Some((track.values(measure)[track.nearest(at)?], name)));
     if let Some((bytes, name)) = leading {
-        let _ = write!(text, " {} {};", name.to_lowercase(), bytes::human(bytes));
+        let _ = write!(text, " {name} {};", bytes::human(bytes));
     }
     for measure in [
         Measure::Allocated,
