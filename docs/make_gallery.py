@@ -32,7 +32,12 @@ def four_ranks(traces: Path, folder: Path) -> list[Path]:
             events = [json.loads(line) for line in lines]
         for event in events:
             event.update(
-                rank=rank, local_rank=rank, world_size=len(RANKS), job_id="four recordings"
+                rank=rank,
+                local_rank=rank,
+                world_size=len(RANKS),
+                job_id="four recordings",
+                # Only clocks of different hosts are corrected.
+                host=f"h200-{rank}",
             )
         paths.append(folder / f"events_rank{rank}.json")
         paths[-1].write_text(json.dumps(events))

@@ -196,24 +196,21 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     };
     let curve = run.story.curve(span, columns_in(inside(area)));
     let found = curve.found.as_ref();
-    let title = match found {
+    let title = if let Some((_, found)) = found {
         // What was found comes first, because a narrow screen cuts the title.
-        Some((_, found)) => {
-            let limit = curve.limit.as_ref();
-            let limit = limit.map_or_else(String::new, |limit| format!("; {limit}"));
-            format!("{found}{limit}. {}", curve.title)
+        let limit = curve.limit.as_ref();
+        let limit = limit.map_or_else(String::new, |limit| format!("; {limit}"));
+        format!("{found}{limit}. {}", curve.title)
+    } else {
+        let highs = curve.columns.iter().flatten().map(|(_, high)| *high);
+        let peak = highs
+            .max()
+            .map(|peak| format!(", peak {}", bytes::human(peak)));
+        let mut title = curve.title.clone() + &peak.unwrap_or_default();
+        if let Some(first) = title.get_mut(..1) {
+            first.make_ascii_uppercase();
         }
-        None => {
-            let highs = curve.columns.iter().flatten().map(|(_, high)| *high);
-            let peak = highs
-                .max()
-                .map(|peak| format!(", peak {}", bytes::human(peak)));
-            let mut title = curve.title.clone() + &peak.unwrap_or_default();
-            if let Some(first) = title.get_mut(..1) {
-                first.make_ascii_uppercase();
-            }
-            title
-        }
+        title
     };
     let has_found = found.is_some();
     let inner = framed(model, frame, area, &for_terminal(&title));
