@@ -17,6 +17,7 @@ mod baseline;
 mod difference;
 mod findings;
 mod gate;
+mod growing;
 mod held;
 mod limit;
 mod profile;
@@ -40,7 +41,8 @@ pub use profile::{KnownFinding, Profile, profile_of};
 pub use side::{Side, SideError, read_side};
 
 use crate::detect::{Levels, Metric, PhaseLevels, TrackLevels};
-use difference::{Growing, Yardstick};
+use difference::Yardstick;
+use growing::Growing;
 
 /// A phase of a rank, with its numbers on both sides of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -318,8 +320,8 @@ fn uses_of_device(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
     let is_of_all = knows(Metric::PeakOwn) != [true; 2] && knows(Metric::PeakUsed) == [true; 2];
     is_of_all.then(|| {
         format!(
-            "rank {rank}: memory 'used by all' includes other processes on the device, because \
-             the share of this process was not recorded"
+            "rank {rank}: the memory used by all processes on the device is compared, because the \
+             share of this process was not recorded"
         )
     })
 }

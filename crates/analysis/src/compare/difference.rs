@@ -1,14 +1,12 @@
 //! Decides whether a number differs between the two sides of a comparison, or is the same apart
 //! from noise.
 
-use std::collections::BTreeSet;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_format::whole;
 
-use super::profile::Profile;
-use crate::detect::{Kind, Levels, Measure, Metric, NOT_ENOUGH_EVIDENCE, TrackLevels, Unit};
+use super::growing::Growing;
+use crate::detect::{Levels, Measure, Metric, NOT_ENOUGH_EVIDENCE, TrackLevels, Unit};
 
 /// A change counts when it exceeds this many standard deviations of both sides' combined noise.
 const SIGMAS: f64 = 3.0;
@@ -222,55 +220,6 @@ pub(super) fn judged(levels: &Levels, device_id: i64) -> Levels {
     host
 }
 
-/// The growth that a finding of this kind reports, as metrics. Empty for findings that are not about
-/// growth.
-fn growth_of(kind: &str, is_host: bool) -> &'static [Metric] {
-    match Kind::parse(kind) {
-        Some(Kind::AllocatorLeak) if is_host => &[Metric::HostSlope, Metric::LeakPerStep],
-        Some(Kind::AllocatorLeak) => &[Metric::AllocatedSlope, Metric::LeakPerStep],
-        Some(Kind::HiddenDrift) => &[Metric::GapSlope],
-        Some(Kind::HostLeak) => &[Metric::HostSlope],
-        _ => &[],
-    }
-}
-
-/// The growing memory of a rank, by the findings of each side.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Growing {
-    base: BTreeSet<Metric>,
-    new: BTreeSet<Metric>,
-}
-
-impl Growing {
-    pub(super) fn of(base: &Profile, new: &Profile, rank: u32, device_id: i64) -> Self {
-        let of_side = |side: &Profile| {
-            let of_rank = side.findings.iter();
-            let of_rank = of_rank.filter(|one| one.rank.is_none_or(|other| other == rank));
-            let metrics = of_rank.flat_map(|one| growth_of(&one.kind, device_id < 0));
-            metrics.copied().collect()
-        };
-        Self {
-            base: of_side(base),
-            new: of_side(new),
-        }
-    }
-
-    /// How a metric changed by the findings: higher when only the new side has a finding that
-    /// reports its growth, lower when only the base side has one.
-    fn change_of(&self, metric: Metric) -> Option<Change> {
-        match (self.base.contains(&metric), self.new.contains(&metric)) {
-            (false, true) => Some(Change::Higher),
-            (true, false) => Some(Change::Lower),
-            _ => None,
-        }
-    }
-
-    /// Whether both sides have a finding that reports growth of the metric.
-    fn is_on_both_sides(&self, metric: Metric) -> bool {
-        self.base.contains(&metric) && self.new.contains(&metric)
-    }
-}
-
 /// The memory sizes that a change in bytes is compared with to decide whether it matters.
 #[derive(Clone, Debug)]
 pub(super) struct Yardstick {
@@ -447,6 +396,81 @@ mod tests {
         };
         assert_eq!(judge(0.01 * MIB), Change::TooSmall);
         assert_eq!(judge(0.2 * MIB), Change::Higher);
+    }
+
+    fn with_findings(base: f64, new: f64, growing: Growing) -> Change {
+        let measure = |value| {
+            Some(Measure {
+                value,
+                noise: Some(MIB),
+            })
+        };
+        let yardstick = Yardstick {
+            device: Some(80.0 * GIB),
+            peak: 40.0 * GIB,
+            host_peak: 0.0,
+            seconds: 20.0,
+            growing,
+        };
+        let (base, new) = (measure(base), measure(new));
+        difference(Metric::AllocatedSlope, base, new, &yardstick).verdict
+    }
+
+    #[test]
+    fn the_rate_of_growth_follows_the_findings() {
+        let slope = Metric::AllocatedSlope;
+        let (none, new) = (Growing::default(), Growing::only_new(slope));
+        // A leak that adds little in a short recording, and less than the scatter of its slope.
+        assert_eq!(with_findings(0.0, MIB, none), Change::WithinNoise);
+        assert_eq!(with_findings(0.0, MIB, new.clone()), Change::Higher);
+        assert_eq!(with_findings(0.0, 0.0, new.clone()), Change::NotComparable);
+        assert_eq!(
+            with_findings(90.0 * MIB, MIB, new),
+            Change::NotComparable,
+            "loading data is faster than a leak"
+        );
+        let both = Growing::both(slope);
+        assert_eq!(
+            with_findings(50.0 * MIB, 60.0 * MIB, both.clone()),
+            Change::TooSmall
+        );
+        assert_eq!(with_findings(50.0 * MIB, 70.0 * MIB, both), Change::Higher);
+    }
+
+    #[test]
+    fn the_share_of_the_process_is_compared_where_both_sides_know_it() {
+        use Metric::{PeakOwn, PeakReserved, PeakUsed};
+
+        let levels = |metrics: &[Metric]| {
+            let mut levels = Levels::default();
+            for &metric in metrics {
+                let value = if metric == Metric::PeakUsed { GIB } else { MIB };
+                levels.set(
+                    metric,
+                    Some(Measure {
+                        value,
+                        noise: Some(0.0),
+                    }),
+                );
+            }
+            levels
+        };
+        let compared = |base: &[Metric], new: &[Metric]| -> Vec<Metric> {
+            let yardstick = Yardstick {
+                device: None,
+                peak: GIB,
+                host_peak: 0.0,
+                seconds: 1.0,
+                growing: Growing::default(),
+            };
+            let differences = all(&levels(base), &levels(new), &yardstick);
+            differences.into_iter().map(|one| one.metric).collect()
+        };
+        let (knows, does_not) = ([PeakOwn, PeakUsed, PeakReserved], [PeakUsed, PeakReserved]);
+        assert_eq!(compared(&knows, &knows), [PeakOwn, PeakReserved]);
+        assert_eq!(compared(&does_not, &does_not), [PeakUsed, PeakReserved]);
+        assert_eq!(compared(&does_not, &knows), [PeakReserved]);
+        assert_eq!(compared(&[PeakUsed], &[PeakOwn, PeakUsed]), [PeakUsed]);
     }
 
     #[test]

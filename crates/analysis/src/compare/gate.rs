@@ -369,11 +369,12 @@ fn higher(comparison: &Comparison) -> Vec<Miss> {
     if comparison.ranks.is_empty() {
         return vec![Miss::NoRank];
     }
+    // Equal values of a short recording are no evidence that nothing is higher.
     let unknown = comparison.ranks.iter().filter(|rank| {
-        let verdicts = rank.differences.iter().map(|one| one.verdict);
-        verdicts
-            .into_iter()
-            .all(|one| one == Change::NotEnoughEvidence)
+        let differences = rank.differences.iter();
+        differences
+            .map(Difference::noise)
+            .all(|noise| noise.is_none())
     });
     let mut misses: Vec<Miss> = comparison
         .differences()

@@ -761,6 +761,41 @@ mod tests {
     }
 
     #[test]
+    fn growth_is_measured_from_where_it_began() {
+        // A leak that starts late in the run is hidden in the scatter of the slope of the whole run.
+        let mut run = run_of([a_rank(0).grows(mib(8), 220)]);
+        let findings = crate::detect::diagnose(&run, &crate::detect::Options::default());
+        let findings: Vec<Finding> = findings.findings().into_iter().cloned().collect();
+        let findings: Vec<&Finding> = findings.iter().collect();
+        assert!(findings.iter().any(|one| one.kind == Kind::AllocatorLeak));
+        let slope = |findings: &[&Finding]| {
+            let track = levels_of(&run, findings).remove(0);
+            of(&track, Metric::AllocatedSlope).value / float(mib(1))
+        };
+        let (whole, growth) = (slope(&[]), slope(&findings));
+        assert!(
+            (growth - 8.0).abs() < 1.0 && whole < 6.0,
+            "{growth} {whole}"
+        );
+        // The allocator's own counter knows peaks between two samples.
+        let count = run.tracks[0].t_ns.len();
+        run.tracks[0].peak = vec![Some(gib(50)); count].into_iter().collect();
+        let counted = of(&levels(&run), Metric::PeakCounted).value;
+        assert!((counted - float(gib(50))).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_peak_that_few_samples_saw_is_uncertain() {
+        let level = |tops: usize| {
+            let mut y = vec![1.0; 50];
+            y[..tops].fill(9.0);
+            missed(&y)
+        };
+        assert!(level(1) > 3.9 && level(2) > 3.9);
+        assert!(level(3) < 0.1 && missed(&[]) < 0.1);
+    }
+
+    #[test]
     fn a_few_samples_have_no_noise_and_no_slope() {
         let track = levels(&run_of([a_rank(0).samples(5)]));
         assert_eq!(of(&track, Metric::PeakAllocated).noise, None);
