@@ -41,6 +41,7 @@ fn changed(comparison: &Comparison) -> String {
     let findings = [
         (&comparison.findings.new, "new"),
         (&comparison.findings.gone, "gone"),
+        (&comparison.findings.unanswered, "unknown whether gone"),
     ];
     let findings = findings.into_iter().filter(|(list, _)| !list.is_empty());
     let findings: Vec<String> = findings

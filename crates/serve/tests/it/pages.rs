@@ -176,6 +176,13 @@ fn runs_are_listed_read_and_compared() {
     let both = get(served.at, &format!("/compare/data?run={clean}&run={oom}"));
     assert!(both.body.contains("\\\"band\\\"") || both.body.contains("\"band\":true"));
     assert!(both.body.contains("max-peak-growth"), "{}", both.body);
+    // What is new stands above the chart.
+    let (_, head) = both.body.split_once("\"head\":").expect("a verdict");
+    let (head, _) = head.split_once("\"sections\":").expect("the rest");
+    assert!(head.contains("<strong>new</strong>: oom_risk"), "{head}");
+    let page = get(served.at, &format!("/compare?run={clean}&run={oom}"));
+    let place = |part: &str| page.body.find(part).expect("it is on the page");
+    assert!(place("id=\"head\"") < place("id=\"app\""));
     let bad = get(
         served.at,
         &format!("/compare/data?run={clean}&run={oom}&peak=much"),
