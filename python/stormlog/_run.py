@@ -49,6 +49,9 @@ HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
 HISTORY_ENTRIES = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES"
 
 # The name of a framework ("cuda", "jax") and the index that it gives a device.
+# Variables with settings of PyTorch's allocator.
+_ALLOCATOR_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_LONGEST_SETTINGS = 400
 _Device = tuple[str, int]
 _recording: _Recording | None = None
 
@@ -320,6 +323,11 @@ class _Recording:
                 "torch": str(getattr(torch, "__version__", "")) or None,
                 "cuda": getattr(getattr(torch, "version", None), "cuda", None),
                 "jax": getattr(sys.modules.get("jax"), "__version__", None),
+            },
+            "allocator_settings": {
+                name: _core.sendable_text(os.environ[name][:_LONGEST_SETTINGS])
+                for name in _ALLOCATOR_SETTINGS
+                if os.environ.get(name)
             },
         }
 

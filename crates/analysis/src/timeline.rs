@@ -44,7 +44,8 @@ pub use start::{id_of_run, run_id_of, run_id_of_start};
 pub use steps::Step;
 pub use time_zero::TimeZero;
 pub use track::{
-    Column, DeviceMemory, Framework, OomMark, Peaks, PhaseSpan, RecordedBy, Resource, Track,
+    AllocatorSettings, Column, DeviceMemory, Framework, OomMark, Peaks, PhaseSpan, RecordedBy,
+    Resource, Track,
 };
 pub use windows::{EvidenceWindow, Site, WindowEvidence, WindowHolder};
 

@@ -7,6 +7,7 @@ use super::evidence::signals::Signals;
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use crate::stats::{median, quantile};
+use crate::timeline::{AllocatorSettings, Framework, Track};
 
 pub(super) const DETECTOR: Detector = Detector {
     kind: Kind::Fragmentation,
@@ -262,11 +263,34 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
         share = words::percent(share),
         peak = words::bytes(peak),
     );
-    finding.advice = "Blocks of the wrong sizes pile up in the cache: set \
-                      PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pad inputs to a few fixed \
-                      shapes, and keep long-lived buffers apart from those of single steps"
-        .into();
+    finding.advice = format!(
+        "Blocks of the wrong sizes pile up in the cache: {setting}pad inputs to a few fixed shapes, \
+         and keep long-lived buffers apart from those of single steps",
+        setting = setting(signals.track),
+    );
     finding
+}
+
+/// The first version of `PyTorch` whose allocator can grow its segments.
+const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
+
+/// The setting of `PyTorch`'s allocator to try; empty when it has it already. All versions obey
+/// `PYTORCH_CUDA_ALLOC_CONF`. The text of the variable replaces all earlier settings, so the
+/// settings that the program was run with are repeated.
+fn setting(track: &Track) -> String {
+    const WANTED: &str = "expandable_segments";
+    let AllocatorSettings { torch, given } = &track.allocator;
+    let is_old = torch.is_some_and(|version| version < EXPANDABLE_SINCE);
+    let is_on = given.iter().any(|one| *one == format!("{WANTED}:True"));
+    let is_other = matches!(track.framework, Framework::Jax | Framework::TensorFlow);
+    if is_old || is_on || is_other {
+        return String::new();
+    }
+    let kept = given.iter().filter(|one| !one.starts_with(WANTED));
+    let mut settings: Vec<&str> = kept.map(String::as_str).collect();
+    let wanted = format!("{WANTED}:True");
+    settings.push(&wanted);
+    format!("set PYTORCH_CUDA_ALLOC_CONF={}, ", settings.join(","))
 }
 
 #[cfg(test)]
@@ -291,6 +315,38 @@ mod tests {
         assert_eq!(seconds_since_start(found.onset_ns), 150);
         let grown = found.magnitude_bytes.unwrap();
         assert!((gib(8) - mib(20)..=gib(8)).contains(&grown), "{grown}");
+    }
+
+    #[test]
+    fn the_setting_repeats_those_that_are_given() {
+        let advised = |torch: Option<(u32, u32)>, given: &[&str], framework: Framework| {
+            setting(&Track {
+                framework,
+                allocator: AllocatorSettings {
+                    torch,
+                    given: given.iter().map(|one| (*one).to_owned()).collect(),
+                },
+                ..Track::default()
+            })
+        };
+        let set = "set PYTORCH_CUDA_ALLOC_CONF=";
+        let torch = Framework::Torch;
+        assert_eq!(
+            advised(None, &[], torch),
+            format!("{set}expandable_segments:True, ")
+        );
+        let given = ["max_split_size_mb:64", "expandable_segments:False"];
+        let repeated = "max_split_size_mb:64,expandable_segments:True, ";
+        assert_eq!(
+            advised(Some((2, 9)), &given, torch),
+            format!("{set}{repeated}")
+        );
+        assert_eq!(
+            advised(Some((2, 9)), &["expandable_segments:True"], torch),
+            ""
+        );
+        assert_eq!(advised(Some((2, 0)), &[], torch), "");
+        assert_eq!(advised(None, &[], Framework::Jax), "");
     }
 
     #[test]

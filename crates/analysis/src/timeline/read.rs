@@ -18,7 +18,9 @@ use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::start::{id_of_run, program_of_start, run_id_of, start_of};
-use super::track::{Column, DeviceMemory, Framework, OomMark, PhaseSpan, RecordedBy, Track};
+use super::track::{
+    AllocatorSettings, Column, DeviceMemory, Framework, OomMark, PhaseSpan, RecordedBy, Track,
+};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
@@ -45,10 +47,12 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
             let (mut tracks, processes) = tracks(&session.events);
             let start = start_of(session);
             let memory = start.as_ref().and_then(DeviceMemory::of_start);
+            let allocator = start.as_ref().map(AllocatorSettings::of_start);
             for track in &mut tracks {
                 track.thinned_until_ns = session.thinned_until_ns;
                 track.device_memory = memory.filter(|_| track.device_id >= 0);
                 track.recorder = recorder;
+                track.allocator = allocator.clone().unwrap_or_default();
             }
             (tracks, processes)
         })

@@ -8,6 +8,7 @@ use stormlog_format::Map;
 use super::ledger::Ledger;
 use super::oom_cause::Failure;
 use super::windows::{Site, WindowEvidence};
+use crate::untrusted::text;
 
 /// A column of byte counts, in which any value may be unknown.
 ///
@@ -210,6 +211,64 @@ impl DeviceMemory {
     }
 }
 
+/// How `PyTorch`'s allocator was set up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllocatorSettings {
+    /// Major and minor version of `PyTorch`, if recorded.
+    pub torch: Option<(u32, u32)>,
+    /// The settings in `PYTORCH_CUDA_ALLOC_CONF`, or else in `PYTORCH_ALLOC_CONF`, each as
+    /// `name:value`; empty if none are recorded.
+    pub given: Vec<String>,
+}
+
+/// Longest text of settings that is read, in characters, and the characters that it may have.
+const LONGEST_SETTINGS: usize = 400;
+const OF_SETTINGS: &str = "_:.> ";
+
+impl AllocatorSettings {
+    /// Parses the settings from the metadata of the event that begins a session.
+    pub(super) fn of_start(metadata: &Map) -> Self {
+        let versions = metadata.object("versions");
+        let torch = versions.and_then(|versions| text(versions, "torch", LONGEST_SETTINGS));
+        let torch = torch.and_then(|version| {
+            let mut parts = version.split('.').map(str::parse);
+            Some((parts.next()?.ok()?, parts.next()?.ok()?))
+        });
+        let variables = metadata.object("allocator_settings");
+        let of = |name: &str| text(variables?, name, LONGEST_SETTINGS);
+        let given = of("PYTORCH_CUDA_ALLOC_CONF").or_else(|| of("PYTORCH_ALLOC_CONF"));
+        Self {
+            torch,
+            given: given.map_or_else(Vec::new, |text| settings(&text)),
+        }
+    }
+}
+
+/// The settings in a text such as `max_split_size_mb:64,roundup_power2_divisions:[256:1,512:2]`;
+/// empty if the text has characters that settings do not have.
+fn settings(text: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    let mut depth = 0_usize;
+    for character in text.chars() {
+        match character {
+            ',' if depth == 0 => {
+                found.push(String::new());
+                continue;
+            }
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            ',' => {}
+            _ if character.is_ascii_alphanumeric() || OF_SETTINGS.contains(character) => {}
+            _ => return Vec::new(),
+        }
+        if let Some(last) = found.last_mut() {
+            last.push(character);
+        }
+    }
+    let trimmed = found.iter().map(|one| one.trim().to_owned());
+    trimmed.filter(|one| one.contains(':')).collect()
+}
+
 /// The kind of recorder that wrote a track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordedBy {
@@ -289,6 +348,8 @@ pub struct Track {
     pub recorder: RecordedBy,
     /// The framework whose allocator the samples describe.
     pub framework: Framework,
+    /// How `PyTorch`'s allocator was set up, as far as it was recorded.
+    pub allocator: AllocatorSettings,
     /// The sampling interval declared by the recorder, in nanoseconds; zero when none was declared.
     pub declared_interval_ns: i64,
     /// Samples up to this time (nanoseconds since 1970) are far apart, because the recorder removed
@@ -520,6 +581,22 @@ pub(crate) fn float(value: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_the_allocator_are_read() {
+        let given = "max_split_size_mb:64, roundup_power2_divisions:[256:1,512:2],backend:native";
+        assert_eq!(
+            settings(given),
+            [
+                "max_split_size_mb:64",
+                "roundup_power2_divisions:[256:1,512:2]",
+                "backend:native"
+            ]
+        );
+        for nonsense in ["", ",", "x", "a:b\u{1b}[31m", "a:$(reboot)", "a:`b`"] {
+            assert!(settings(nonsense).is_empty(), "{nonsense}");
+        }
+    }
 
     #[test]
     fn a_late_value_leaves_those_before_it_unknown() {

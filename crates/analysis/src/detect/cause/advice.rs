@@ -37,7 +37,9 @@ pub(crate) fn can_hold_less(cause: &Cause, about: &About) -> bool {
     );
     let is_several = holder.starts_with(GRAPHS_OF) || is_of_exceptions(holder);
     let is_collection = !about.keeping.kind.is_empty() || holder.starts_with(CACHE_OF);
-    is_keeping || is_several || is_collection
+    // Neither the model nor what a step computes.
+    let is_apart = matches!(&*about.category, "other_named" | "host");
+    is_keeping || is_several || is_collection || is_apart
 }
 
 fn is_of_exceptions(holder: &str) -> bool {
@@ -93,13 +95,20 @@ impl Words<'_> {
                  tensor that is kept keeps the graph that made it"
             );
         }
-        if role == SiteRole::Registers || name.ends_with("_hooks") {
+        let is_registry = name.ends_with("_hooks") || name.ends_with(".param_groups");
+        if role == SiteRole::Registers || is_registry {
             return self.of_registry(about);
         }
         if matches!(
             &*about.category,
             "parameters" | "gradients" | "optimizer_state"
         ) {
+            if !is_collection {
+                return format!(
+                    "Look for what adds parameters, buffers or optimizer state to `{name}` again and \
+                     again, and remove what is no longer needed"
+                );
+            }
             return format!(
                 "Drop the old models and optimizers instead of keeping them in `{name}`{at}: each \
                  one keeps its parameters and its state; keep a `state_dict()` on the host if it is \
@@ -148,6 +157,7 @@ impl Words<'_> {
     fn of_collection(&self, about: &About) -> String {
         let Self { name, at, .. } = self;
         let on_host = match self.framework {
+            _ if about.category == "host" => "only what is needed of each element",
             Framework::Torch => "copies on the host (`.cpu()`) or numbers (`.item()`)",
             Framework::Jax => "copies on the host (`jax.device_get(x)`) or numbers (`float(x)`)",
             Framework::TensorFlow => "copies on the host (`.numpy()`)",
@@ -172,6 +182,11 @@ impl Words<'_> {
             return format!(
                 "Bound what {} keeps, or empty it: keep {on_host}",
                 self.holder
+            );
+        }
+        if at.is_empty() && about.keeping.kind.is_empty() {
+            return format!(
+                "Keep {on_host} in `{name}`, bound it, or empty it when its content was used"
             );
         }
         format!(
@@ -213,119 +228,123 @@ mod tests {
         of_holder(&cause, &about, by).unwrap()
     }
 
+    fn assert_of(holder: &str, role: SiteRole, category: &str, kind: &str, expected: &str) {
+        let advice = of(holder, role, category, kind, Framework::Torch);
+        assert!(advice.contains(expected), "{holder}: {advice}");
+    }
+
     #[test]
-    fn the_advice_follows_from_the_holder() {
-        use SiteRole::{AddsItems, Allocates, Assigns, Registers};
-        for (holder, role, category, kind, expected) in [
-            (
-                "the autograd graph of `loss_fn.center` in `m`",
-                Assigns,
-                "activations",
-                "",
-                "Assign `loss_fn.center` without its graph at train.py:9: `.detach()`",
-            ),
-            (
-                "the autograd graphs of 62 tensors in `aux` in `m`",
-                AddsItems,
-                "activations",
-                "list",
-                "detached tensor in `aux` at train.py:9: `.item()` or `.detach()`",
-            ),
-            (
-                "the autograd graph of `errors` in `m`",
-                AddsItems,
-                "activations",
-                "list",
-                "`.item()` or `.detach()`",
-            ),
+    fn graphs_are_detached() {
+        let assert = |holder, role, kind, expected| {
+            assert_of(holder, role, "activations", kind, expected);
+        };
+        let added = SiteRole::AddsItems;
+        assert(
+            "the autograd graph of `loss_fn.center` in `m`",
+            SiteRole::Assigns,
+            "",
+            "Assign `loss_fn.center` without its graph at train.py:9: `.detach()`",
+        );
+        assert(
+            "the autograd graphs of 62 tensors in `aux` in `m`",
+            added,
+            "list",
+            "detached tensor in `aux` at train.py:9: `.item()` or `.detach()`",
+        );
+        let of_exceptions = "the autograd graph of `errors` in `m`";
+        assert(of_exceptions, added, "list", "`.item()` or `.detach()`");
+        assert(
+            "`losses` in `m`",
+            added,
+            "list",
+            "each tensor that is kept keeps the graph",
+        );
+    }
+
+    #[test]
+    fn collections_are_bounded() {
+        let added = SiteRole::AddsItems;
+        for (holder, kind, expected) in [
             (
                 "`preds` in `m`",
-                AddsItems,
-                "other_named",
                 "list",
-                "in `preds` at train.py:9, or bound it: `collections.deque(maxlen=...)`",
-            ),
-            (
-                "`preds` in `m`",
-                Allocates,
-                "other_named",
-                "list",
-                "in `preds`, or bound it",
-            ),
-            (
-                "`losses` in `m`",
-                AddsItems,
-                "activations",
-                "list",
-                "each tensor that is kept keeps the graph",
+                "in `preds` at train.py:9, or bound it: `collections.deque(",
             ),
             (
                 "`sessions` in `m`",
-                AddsItems,
-                "other_named",
                 "dict",
                 "Evict old entries of `sessions` at train.py:9",
             ),
             (
                 "the `lru_cache` of `bias`",
-                AddsItems,
-                "other_named",
-                "_lru_cache_wrapper",
+                "x",
                 "Give the cache of `bias` a bound at train.py:9",
             ),
             (
-                "`model[0]._forward_hooks` in `m`",
-                Registers,
-                "other_named",
-                "OrderedDict",
-                "call `handle.remove()`",
-            ),
-            (
-                "the tracebacks of 13 exceptions in `errors` in `m`",
-                AddsItems,
-                "other_named",
+                "the tracebacks of 13 exceptions in `e`",
                 "list",
                 "`traceback.clear_frames(",
             ),
             (
-                "`cycles` in `m`",
-                AddsItems,
-                "optimizer_state",
-                "list",
-                "Drop the old models and optimizers instead of keeping them in `cycles` at train.py:9",
-            ),
-            (
-                "`optimizer.param_groups` in `m`",
-                Registers,
-                "parameters",
-                "list",
-                "Each parameter group that is added at train.py:9 stays",
-            ),
-            (
-                "`model` in `m`",
-                Registers,
-                "parameters",
-                "",
-                "Remove the buffers and modules that are added to `model` at train.py:9",
-            ),
-            (
                 "`q.queue` in `m`",
-                AddsItems,
-                "other_named",
                 "deque",
                 "Give `q` a bound (`maxsize=...`)",
             ),
-            (
-                "`seen` in `m`",
-                Assigns,
-                "other_named",
-                "",
-                "Assign to `seen` at train.py:9 only what the next step needs",
-            ),
         ] {
-            let advice = of(holder, role, category, kind, Framework::Torch);
-            assert!(advice.contains(expected), "{holder}: {advice}");
+            assert_of(holder, added, "other_named", kind, expected);
         }
+        let old =
+            "Drop the old models and optimizers instead of keeping them in `cycles` at train.py:9";
+        assert_of("`cycles` in `m`", added, "optimizer_state", "list", old);
+    }
+
+    #[test]
+    fn what_is_registered_is_removed() {
+        let registers = SiteRole::Registers;
+        let hooks = "`model[0]._forward_hooks` in `m`";
+        assert_of(
+            hooks,
+            registers,
+            "other_named",
+            "dict",
+            "call `handle.remove()`",
+        );
+        let group = "Each parameter group that is added at train.py:9 stays";
+        assert_of(
+            "`optimizer.param_groups`",
+            registers,
+            "parameters",
+            "list",
+            group,
+        );
+        let buffer = "Remove the buffers and modules that are added to `model` at train.py:9";
+        assert_of("`model` in `m`", registers, "parameters", "", buffer);
+        let assigned = "Assign to `seen` at train.py:9 only what the next step needs";
+        assert_of(
+            "`seen` in `m`",
+            SiteRole::Assigns,
+            "other_named",
+            "",
+            assigned,
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_advised() {
+        use SiteRole::Allocates;
+        let torch = Framework::Torch;
+        let model = of("`model` in `m`", Allocates, "parameters", "", torch);
+        assert!(
+            model.starts_with("Look for what adds parameters"),
+            "{model}"
+        );
+        let bank = of("`bank` in `m`", Allocates, "other_named", "", torch);
+        assert!(bank.contains("in `bank`, bound it, or empty it"), "{bank}");
+        let host = of("`log` in `m`", Allocates, "host", "list", torch);
+        assert!(
+            host.starts_with("Keep only what is needed of each element in `log`"),
+            "{host}"
+        );
     }
 
     #[test]

@@ -59,6 +59,20 @@ fn name_of(holder: &str) -> String {
     name
 }
 
+/// Whether the line stores an element of the holder under a key: `cache[key] = out`.
+pub(crate) fn stores_under_key(site: &Site, holder: &str) -> bool {
+    let name = name_of(holder);
+    let text = site.source_text.as_deref().unwrap_or_default();
+    let text: String = text.chars().take(LONGEST).collect();
+    let tokens = tokens(&text);
+    (0..tokens.len()).any(|index| {
+        let is_holder = tokens[index].is_path && is_same(&tokens[index].text, &name);
+        let open = tokens.get(index + 1).filter(|one| one.text == "[");
+        let after = open.and_then(|_| tokens.get(closing(&tokens, index + 1)? + 1));
+        is_holder && after.is_some_and(|one| one.text == "=")
+    })
+}
+
 /// What the line does to make the memory of the holder stay, by its source text; `None` when the
 /// text does not show that it does.
 pub(crate) fn role_of(site: &Site, holder: &str) -> Option<SiteRole> {

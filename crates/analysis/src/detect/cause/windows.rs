@@ -30,6 +30,9 @@ const MOST_SURVIVORS: f64 = 1.5;
 /// windows in which memory grew.
 const SHOWN_IN: f64 = 0.6;
 
+/// The type of a holder that grows by elements under keys, where its type was not recorded.
+const DICT: &str = "dict";
+
 /// The cause that the windows agree on, if any: the line and the holder that explain most of the
 /// growth in the windows, and what else is known about this holder.
 pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<(Cause, About)> {
@@ -66,10 +69,17 @@ pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<(Cause, About)> {
         (None, Some(holder)) => (holder.bytes, (None, Vec::new())),
         (None, None) => return None,
     };
-    let (name, about) = holder.map_or_else(Default::default, |holder| (holder.name, holder.about));
+    let (name, mut about) =
+        holder.map_or_else(Default::default, |holder| (holder.name, holder.about));
     let keeping = about.keeping.line.clone();
     let keeping = keeping.map(|(role, line)| (role.into(), line));
     let keeping = keeping.or_else(|| keeping_line(site.iter().chain(&call_path), &name));
+    if let Some((SiteRole::AddsItems, line)) = &keeping
+        && about.keeping.kind.is_empty()
+        && source::stores_under_key(line, &name)
+    {
+        DICT.clone_into(&mut about.keeping.kind);
+    }
     let cause = Cause {
         site,
         site_role: SiteRole::Allocates,
