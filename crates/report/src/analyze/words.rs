@@ -341,3 +341,34 @@ pub(super) fn rank_rows(run: &RunReport) -> (Vec<[String; 8]>, usize) {
         left_out,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(file: &str, line: u32) -> Site {
+        Site {
+            file: file.to_owned(),
+            line,
+            function: "f".to_owned(),
+            source_text: None,
+        }
+    }
+
+    #[test]
+    fn all_calls_of_the_user_are_listed_and_few_of_libraries() {
+        let library = "/v/lib/python3.12/site-packages/torch/nn/modules/module.py";
+        let mut calls: Vec<Site> = (1..=20).map(|line| site(library, line)).collect();
+        calls.insert(10, site("/home/u/net.py", 46));
+        calls.push(site("/home/u/train.py", 10));
+        let shown: Vec<String> = shown_calls(&calls).map(Site::place).collect();
+        assert_eq!(
+            shown,
+            ["module.py:1", "module.py:2", "net.py:46", "train.py:10"]
+        );
+        let deep: Vec<Site> = (1..=50).map(|line| site("/home/u/tree.py", line)).collect();
+        let lines: Vec<u32> = shown_calls(&deep).map(|call| call.line).collect();
+        assert_eq!(lines, [1, 2, 3, 4, 5, 6, 7, 8, 47, 48, 49, 50]);
+        assert_eq!(shown_calls(&deep[..12]).count(), 12);
+    }
+}
