@@ -51,6 +51,8 @@ OUT_OF_MEMORY = re.compile(
     r"ran out of (host )?memory|out[- ]of[- ]memory|\bOOM\b|MemoryError|RESOURCE_EXHAUSTED|(can't|cannot|failed to) allocate",
     re.IGNORECASE,
 )
+# The roles of a line that makes memory stay.
+KEEPING = ("adds_items", "assigns", "registers")
 MARK = re.compile(r"#\s*(CULPRIT(?:-HOLDER)?)\b")
 
 # Runs in the interpreter of the programs, which need not be ours.
@@ -76,12 +78,16 @@ class Marks:
     """The marked lines of a program."""
 
     allocating: set[int] = field(default_factory=set)  # numbers of the lines marked CULPRIT
+    keeping: set[int] = field(default_factory=set)  # numbers of the lines marked CULPRIT-HOLDER
     text: str = ""  # all marked lines, which contain the names of the holders
 
     def are_named_by(self, cause: dict[str, Any], source: Path) -> bool:
         """Whether the cause of a finding names a marked line, or a variable of one as the holder."""
-        site = cause["site"]
-        calls = [site, *cause["call_path"]] if site else []
+        site, allocated_at = cause["site"], cause.get("allocated_at")
+        calls = [call for call in (site, allocated_at, *cause["call_path"]) if call]
+        if site and cause["site_role"] in KEEPING:
+            if Path(site["file"]).name == source.name and site["line"] in self.keeping:
+                return True
         if any(
             Path(call["file"]).name == source.name and call["line"] in self.allocating
             for call in calls
@@ -142,6 +148,8 @@ class Program:
                 marks.text += line[: found.start()] + "\n"
                 if found[1] == "CULPRIT":
                     marks.allocating.add(number)
+                else:
+                    marks.keeping.add(number)
         return marks
 
     def device(self, have: set[str]) -> str:
