@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::catalog::last_event_ns;
+use stormlog_analysis::detect::SiteRole;
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::timeline::{EvidenceWindow, Site, WindowEvidence};
 use stormlog_analysis::{read_manifest, sinks_of_run};
@@ -293,7 +294,17 @@ fn lines(answer: &Map) -> Vec<String> {
         Some(line.trim_end().to_owned())
     }));
     let holders = evidence.holders.iter().take(MOST_LINES);
-    lines.extend(holders.map(|one| format!("  {} held by {}", bytes::human(one.bytes), one.name)));
+    lines.extend(holders.map(|one| {
+        let kept = one.keeping.line.as_ref();
+        let kept = kept.map_or_else(String::new, |(role, site)| {
+            format!(
+                ", {} at {}",
+                SiteRole::from(*role).participle(),
+                site.place()
+            )
+        });
+        format!("  {} held by {}{kept}", bytes::human(one.bytes), one.name)
+    }));
     lines
 }
 
@@ -315,7 +326,8 @@ mod tests {
         };
         let lines = lines_of(&format!(
             r#"{{"mode": "steps", "device": 1, "reason": null, "windows": [{window}, {window}],
-            "stacks": [{}, {}, [], {}], "holders": [{{"holder": "`kept`", "bytes": 4194304}}]}}"#,
+            "stacks": [{}, {}, [], {}], "holders": [{{"holder": "`kept`", "bytes": 4194304,
+            "kept_role": "adds_items", "kept_at": {{"file": "/u/b.py", "line": 3, "function": "g"}}}}]}}"#,
             frame(5),
             frame(9),
             frame(11),
@@ -328,7 +340,10 @@ mod tests {
         assert!(lines[1].ends_with("at /u/a.py:9 x"), "{lines:?}");
         // Stacks without lines and negative numbers of bytes are left out, as in `analyze`.
         assert!(lines[2].ends_with("at /u/a.py:5 x"), "{lines:?}");
-        assert!(lines[3].ends_with("held by `kept`"), "{lines:?}");
+        assert!(
+            lines[3].ends_with("held by `kept`, items added at b.py:3"),
+            "{lines:?}"
+        );
         assert_eq!(lines.len(), 4);
     }
 
