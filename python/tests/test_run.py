@@ -282,6 +282,35 @@ def test_a_failed_allocation_leaves_a_bundle(tmp_path: Path, reason: str) -> Non
     assert run("validate", out).returncode == 0
 
 
+RAISING_AGAIN = {
+    "wrapped": "raise ValueError('training failed') from error",
+    "in the handler": "raise ValueError('training failed')",
+    "again": "raise",
+}
+
+
+@pytest.mark.parametrize("way", RAISING_AGAIN)
+def test_an_error_that_is_raised_again_ends_the_program(tmp_path: Path, way: str) -> None:
+    script, out = tmp_path / "big.py", tmp_path / "out"
+    script.write_text(
+        "def take():\n    return bytearray(1 << 50)\n"
+        f"try:\n    take()\nexcept MemoryError as error:\n    {RAISING_AGAIN[way]}\n"
+    )
+    assert record(out, sys.executable, script).returncode == 1
+    events = host_events(out)
+    exception = of_type(events, "exception")[0].metadata["exception"]
+    assert exception["chain"] == ([] if way == "again" else ["builtins.MemoryError: "])
+    error = of_type(events, "error")[-1]
+    assert error.metadata["oom_reason"] == "MemoryError"
+    # The line that failed, and not the one that raised the exception again.
+    site = error.metadata["oom"]["cause"]["site"]
+    assert (site["file"], site["line"], site["function"]) == (str(script), 2, "take")
+    report = json.loads(run("analyze", "--format", "json", out).stdout)
+    (finding,) = [one for one in report["findings"] if one["kind"] == "oom_risk"]
+    assert finding["severity"] == "critical"
+    assert "went on" not in finding["explanation"]
+
+
 def test_a_program_without_python_is_recorded_and_says_so(tmp_path: Path) -> None:
     out = tmp_path / "out"
     seen = f"$(cat {out}/host/segment-* 2>/dev/null | wc -l)"

@@ -130,7 +130,8 @@ def _report(inbox, kind, error, trace):
         "module %s" % _escaped(kind.__module__),
         "message %s" % _escaped(message[:_LONGEST_MESSAGE]),
     ]
-    lines += ["chain " + _escaped(one) for one in _chain(error)]
+    chain = _chain(error)
+    lines += ["chain " + _escaped(_described(one)) for one in chain]
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -139,17 +140,18 @@ def _report(inbox, kind, error, trace):
         trace = trace.tb_next
     lines += frames[-_MOST_FRAMES:]
     _leave(inbox, lines)
-    if _is_of_memory(kind, message):
+    failed = [one for one in [error] + chain if _is_of_memory(type(one), _first_line(one))]
+    if failed:
         # The report is already written, because a process without memory may not survive an
         # inspection.
-        cause = _cause_of(error)
+        cause = _cause_of(failed[0])
         if cause:
             _leave(inbox, lines + ["cause " + _escaped(cause)])
 
 
 def _chain(error):
-    """The exceptions that an exception was raised from, or that were handled when it was raised: class
-    and first line of the message of each. The exceptions of a group count too."""
+    """The exceptions that an exception was raised from, or that were handled when it was raised. The
+    exceptions of a group count too."""
     group = getattr(__import__("builtins"), "BaseExceptionGroup", ())
     found, waiting, seen = [], [error], set()
     while waiting and len(seen) < _LONGEST_CHAIN:
@@ -158,16 +160,24 @@ def _chain(error):
             continue
         seen.add(id(one))
         if one is not error:
-            kind = type(one)
-            try:
-                message = (str(one).splitlines() or [""])[0]
-            except Exception:
-                message = "(no message)"
-            found.append("%s.%s: %s" % (kind.__module__, kind.__name__, message[:_LONGEST_LINE]))
+            found.append(one)
         waiting += list(one.exceptions)[::-1] if isinstance(one, group) else []
         waiting.append(one.__context__)
         waiting.append(one.__cause__)
     return found
+
+
+def _described(error):
+    """Class and first line of the message of an exception."""
+    kind = type(error)
+    return "%s.%s: %s" % (kind.__module__, kind.__name__, _first_line(error))
+
+
+def _first_line(error):
+    try:
+        return (str(error).splitlines() or [""])[0][:_LONGEST_LINE]
+    except Exception:
+        return "(no message)"
 
 
 def _is_of_memory(kind, message):

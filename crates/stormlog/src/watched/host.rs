@@ -98,7 +98,8 @@ impl HostRecording {
         // errors of host memory.
         let recorded = processes_with_bundles(root, self.started);
         for exception in exceptions.iter().filter(|one| !one.is_of_child()) {
-            let facts = exception.facts();
+            let facts = exception.out_of_memory();
+            let facts = facts.unwrap_or_else(|| exception.facts());
             let is_of_device = device_oom_reason(&facts).is_some();
             if is_of_device && recorded.contains(&exception.pid) {
                 continue;

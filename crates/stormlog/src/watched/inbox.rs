@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 use stormlog_capture::oom::requested_bytes;
 use stormlog_capture::process::{Looked, look, own_identity};
-use stormlog_format::classify::ExceptionFacts;
+use stormlog_format::classify::{ExceptionFacts, oom_reason};
 use stormlog_format::json::{Layout, Writer, map_of, parse, value_of};
 use stormlog_format::{Map, ProcessIdentity, Value, is_library_file, metadata_keys};
 use stormlog_redact::redacted_text;
@@ -92,7 +92,7 @@ pub(super) fn survived(inbox: &Path) -> Vec<(PathBuf, Exception)> {
     let mut found = reports(inbox, "survived-");
     found.retain(|(_, error)| {
         let end = Exception::read(&inbox.join(format!("exception-{}", error.pid)));
-        end.is_none_or(|end| (&end.class, &end.message) != (&error.class, &error.message))
+        end.is_none_or(|end| !end.is_from(error))
     });
     found
 }
@@ -248,6 +248,18 @@ impl Exception {
         (!found.class.is_empty()).then_some(found)
     }
 
+    /// Whether this exception is an error that the process had caught before, or was raised from it.
+    fn is_from(&self, error: &Self) -> bool {
+        let first = error.message.lines().next().unwrap_or_default();
+        let is_same = |text: &String| {
+            let (name, message) = text.split_once(": ").unwrap_or((text, ""));
+            let class = name.rsplit_once('.').map_or(name, |(_, class)| class);
+            class == error.class && !message.is_empty() && first.starts_with(message)
+        };
+        (&self.class, &self.message) == (&error.class, &error.message)
+            || self.chain.iter().any(is_same)
+    }
+
     /// Whether the class of the exception shows that the process failed only because a process that
     /// it started had failed.
     pub(super) fn is_of_child(&self) -> bool {
@@ -272,6 +284,23 @@ impl Exception {
         }
     }
 
+    /// The out-of-memory error that ended the process: this exception, or the latest of those that it
+    /// was raised from. `None` if memory did not run out.
+    pub(crate) fn out_of_memory(&self) -> Option<ExceptionFacts> {
+        let chain = self.chain.iter().map(|text| {
+            let (name, message) = text.split_once(": ").unwrap_or((text, ""));
+            let (module, class) = name.rsplit_once('.').unwrap_or(("", name));
+            ExceptionFacts {
+                class: class.to_owned(),
+                module: module.to_owned(),
+                message: message.to_owned(),
+                is_torch_oom: false,
+            }
+        });
+        let mut all = std::iter::once(self.facts()).chain(chain);
+        all.find(|facts| oom_reason(facts).is_some())
+    }
+
     /// The innermost frame of the traceback that is in the user's own code, not in the standard
     /// library or a package; the innermost frame of all if none is in the user's code.
     pub(crate) fn line(&self) -> Option<&Frame> {
@@ -287,7 +316,8 @@ impl Exception {
     /// little memory to find the cause itself, the cause is taken from its traceback.
     pub(crate) fn failed_request(&self) -> Map {
         let mut map = Map::new();
-        if let Some(bytes) = requested_bytes(&self.message) {
+        let message = self.out_of_memory().map(|facts| facts.message);
+        if let Some(bytes) = requested_bytes(message.as_deref().unwrap_or(&self.message)) {
             map.insert(metadata_keys::REQUESTED_BYTES, bytes);
         }
         let inspected = self.cause.as_ref().map(|text| parse(text.as_bytes()));
@@ -364,6 +394,38 @@ mod tests {
         );
         assert_eq!(Exception::parse("time_ns x\n"), None);
         assert_eq!(Exception::parse("garbage"), None);
+    }
+
+    #[test]
+    fn the_error_behind_an_exception_is_known() {
+        let of = |lines: &str| Exception::parse(&format!("pid 7\n{lines}\n")).unwrap();
+        let wrapped = of(
+            "type ValueError\nmodule builtins\nmessage training failed\n\
+             chain builtins.KeyError: 'x'\n\
+             chain torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        );
+        let facts = wrapped.out_of_memory().unwrap();
+        assert_eq!(
+            (&*facts.class, &*facts.module),
+            ("OutOfMemoryError", "torch")
+        );
+        let request = wrapped.failed_request();
+        assert_eq!(request.int(metadata_keys::REQUESTED_BYTES), Some(2 << 30));
+        let map = wrapped.to_map();
+        assert_eq!(map.list("chain").len(), 2);
+        let caught = of(
+            "type OutOfMemoryError\nmodule torch\nmessage CUDA out of memory. Tried to \
+             allocate 2.00 GiB.\\nSee the documentation",
+        );
+        assert!(wrapped.is_from(&caught));
+        let other = of("type ValueError\nmodule builtins\nmessage x\nchain builtins.KeyError: 'x'");
+        assert_eq!(other.out_of_memory().map(|facts| facts.class), None);
+        assert!(!other.is_from(&caught));
+        let many = format!(
+            "type E\nmodule m\nmessage x{}",
+            "\nchain a.B: c".repeat(100)
+        );
+        assert_eq!(of(&many).chain.len(), LONGEST_CHAIN);
     }
 
     #[test]
