@@ -55,6 +55,43 @@ def test_a_leak_is_reported_with_its_line(tmp_path: Path) -> None:
     assert f"Allocated at train.py:{line} in keep" in text
 
 
+KEEPING = """
+kept = []
+def forward():
+    return torch.malloc(128 << 10, (__file__, forward.__code__.co_firstlineno + 1, "forward"),
+                        (__file__, loop.__code__.co_firstlineno + 3, "loop"))
+def loop(end):
+    while time.monotonic() < end:
+        step(0, False)
+        address = forward()
+        kept.append(torch.Tensor(address, nbytes=128 << 10))  # the line that keeps
+loop(time.monotonic() + 25)
+"""
+
+
+def test_the_line_that_keeps_the_memory_leads(tmp_path: Path) -> None:
+    script, out = tmp_path / "train.py", tmp_path / "out"
+    script.write_text(LOOP + KEEPING)
+    result = run("run", "--dir", out, "--", sys.executable, script, env=ENVIRONMENT)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(run("analyze", "--format", "json", out).stdout)
+    (leak,) = [one for one in report["findings"] if one["kind"] == "allocator_leak"]
+    cause = leak["cause"]
+    lines = script.read_text().splitlines()
+    kept = next(at for at, text in enumerate(lines, 1) if text.endswith("# the line that keeps"))
+    assert cause["site_role"] == "adds_items"
+    assert (cause["site"]["line"], cause["site"]["function"]) == (kept, "loop")
+    assert cause["allocated_at"]["function"] == "forward"
+    assert [call["line"] for call in cause["call_path"]] == [kept - 1]
+    assert cause["holder"] == "`kept` in `__main__`"
+    assert f"`kept` grows, items added at train.py:{kept}" in report["verdict"]["headline"]
+    assert f"in `kept` at train.py:{kept}" in leak["advice"]
+    text = run("analyze", out).stdout
+    order = [f"Items added at train.py:{kept}", "Allocated at train.py:", "called from train.py:"]
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+
+
 def test_a_running_job_answers_a_request(tmp_path: Path) -> None:
     script, out = tmp_path / "train.py", tmp_path / "out"
     script.write_text(
