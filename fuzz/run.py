@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FUZZ = Path(__file__).resolve().parent
-TARGETS = ("json", "record", "loaders", "pickle", "secrets")
+TARGETS = ("json", "record", "loaders", "pickle", "pack", "secrets")
 TRIPLE = "x86_64-unknown-linux-gnu"
 COVERAGE = ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
 MEMORY = Path("/dev/shm")

@@ -2,8 +2,11 @@
 
 import gzip
 import hashlib
+import io
+import json
 import pickle
 import struct
+import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -116,6 +119,34 @@ def seed_pickles() -> None:
             keep("pickle", pickle.dumps(value, protocol))
 
 
+def seed_packs() -> None:
+    header = {"format": "stormlog-pack", "version": 1, "files": 2, "bytes": 4}
+    names = ("events.json", "a/b/segment-000001.jsonl", "../x.json", "/x.json", "a//b", "in.stormlog")
+    contents = (b"{}", b'{"timestamp": 1}\n', gzip.compress(b"{}"), gzip.compress(bytes(100_000))[:50])
+    for name in names:
+        for content in contents:
+            keep("pack", b"\x02" + name.encode() + b"\xff" + content)
+            keep("pack", b"\x02" + b"\xff".join([name.encode(), content, b"rank_1.json", b"{}"]))
+    for kind in (tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_LONGNAME):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+            for name, content in (
+                ("stormlog-pack.json", json.dumps(header).encode()),
+                ("events.json", b"{}"),
+                ("manifest.json", b"{}"),
+            ):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                if name == "events.json":
+                    entry.type, entry.linkname = kind, "manifest.json"
+                tar.addfile(entry, io.BytesIO(content))
+        archive = stream.getvalue()
+        for length in (len(archive), 2048, 1024, 700):
+            keep("pack", b"\x01" + archive[:length])
+    keep("pack", b"\x00\x28\xb5\x2f\xfd")
+    keep("pack", b"\x00PK\x03\x04")
+
+
 def seed_secrets() -> None:
     for name in ("forms.txt", "ordinary.txt"):
         for line in (ROOT / "fixtures/secrets" / name).read_text().splitlines():
@@ -127,6 +158,7 @@ if __name__ == "__main__":
     seed_kept()
     seed_artifacts()
     seed_pickles()
+    seed_packs()
     seed_secrets()
     for folder in sorted(CORPUS.iterdir()):
         print(folder.name, len(list(folder.iterdir())))

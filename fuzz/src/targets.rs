@@ -16,11 +16,12 @@ use stormlog_redact::{LineFilter, redacted, redacted_text, redacted_words};
 pub type Target = fn(&[u8]);
 
 /// Every target with its name.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("json", json),
     ("record", record),
     ("loaders", loaders),
     ("pickle", pickle),
+    ("pack", pack),
     ("secrets", secrets),
 ];
 
@@ -173,6 +174,79 @@ fn load(path: &Path, on_error: OnError) {
             panic!("streaming gives {stream:?}, loading {loaded:?}");
         }
     }
+}
+
+/// A pack is unpacked into its folder or refused. The first byte selects what the input is: the
+/// pack, its archive before compression, or the names and contents of its files, separated by 0xff.
+pub fn pack(input: &[u8]) {
+    let Some((kind, input)) = input.split_first() else {
+        return;
+    };
+    let compressed = |archive: &[u8]| zstd::bulk::compress(archive, 1).unwrap_or_default();
+    let bytes = match kind % 3 {
+        0 => input.to_vec(),
+        1 => compressed(input),
+        _ => compressed(&archive(input)),
+    };
+    let file = scratch(0).join("pack.stormlog");
+    fs::write(&file, bytes).expect("a file in the scratch folder");
+    let checked = stormlog_analysis::pack::check(&file);
+    let unpacked = stormlog_analysis::pack::unpacked(&file);
+    if let Ok(path) = &unpacked {
+        assert!(checked.is_ok(), "opened, but not checked: {checked:?}");
+        assert!(path.starts_with(std::env::temp_dir().canonicalize().expect("it exists")));
+        let _ = stormlog_analysis::find_artifacts(&file);
+    }
+    drop(unpacked);
+    // Other threads of a test have opened no pack.
+    stormlog_analysis::pack::close_all();
+    fs::remove_file(file).expect("written above");
+}
+
+/// The archive of a pack whose header declares its content.
+fn archive(input: &[u8]) -> Vec<u8> {
+    let mut parts = input.split(|byte| *byte == 0xff);
+    let mut files = Vec::new();
+    while let (Some(name), Some(content)) = (parts.next(), parts.next()) {
+        files.push((name, content));
+    }
+    let bytes = files.iter().map(|(_, content)| content.len() as u64).sum();
+    let files_count = files.len() as u64;
+    let content = stormlog_analysis::pack::Content {
+        files: files_count,
+        bytes,
+    };
+    let header = stormlog_analysis::pack::header(content, "fuzz");
+    let first = (
+        stormlog_analysis::pack::HEADER.as_bytes(),
+        header.as_bytes(),
+    );
+    let mut archive = Vec::new();
+    for (name, content) in std::iter::once(first).chain(files) {
+        push_entry(&mut archive, name, content);
+    }
+    archive.resize(archive.len() + 1024, 0);
+    archive
+}
+
+/// Appends a regular file in the format of `tar`.
+fn push_entry(archive: &mut Vec<u8>, name: &[u8], content: &[u8]) {
+    let mut entry = [0; 512];
+    let length = name.len().min(100);
+    entry[..length].copy_from_slice(&name[..length]);
+    entry[100..107].copy_from_slice(b"0000644");
+    let size = format!("{:011o}", content.len());
+    entry[124..135].copy_from_slice(size.as_bytes());
+    entry[136..147].copy_from_slice(b"00000000000");
+    entry[148..156].copy_from_slice(b"        ");
+    entry[156] = b'0';
+    entry[257..265].copy_from_slice(b"ustar\x0000");
+    let sum: u32 = entry.iter().map(|byte| u32::from(*byte)).sum();
+    entry[148..154].copy_from_slice(format!("{sum:06o}").as_bytes());
+    entry[154] = 0;
+    archive.extend_from_slice(&entry);
+    archive.extend_from_slice(content);
+    archive.resize(archive.len().next_multiple_of(512), 0);
 }
 
 /// A snapshot of PyTorch's allocator is accounted for or refused.

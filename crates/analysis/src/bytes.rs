@@ -68,24 +68,24 @@ pub(crate) fn is_cut_off(error: &io::Error) -> bool {
     error.raw_os_error().is_none() && expands_too_far(error).is_none()
 }
 
+/// A document that is not read record by record is rejected if it has more bytes than this, so that
+/// a huge file cannot fill the memory.
+pub(crate) const LONGEST_DOCUMENT: u64 = 256 << 20;
+
 /// Reads a whole document, which must be UTF-8.
 pub fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
-    read_text(open(path)?, path, u64::MAX)
+    read_text(open(path)?, path, LONGEST_DOCUMENT)
 }
-
-/// A file that describes an artifact, such as a manifest, is rejected if it has more bytes than
-/// this, so that a huge file cannot fill the memory.
-const LONGEST_BESIDE: u64 = 256 << 20;
 
 /// Reads a file inside an artifact that describes the artifact, such as a manifest.
 pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadError> {
-    read_text(open_beside(artifact, path)?, path, LONGEST_BESIDE)
+    read_text(open_beside(artifact, path)?, path, LONGEST_DOCUMENT)
 }
 
 /// Reads a file that describes an artifact, such as a manifest; `None` unless it contains a JSON
 /// object. The user gave its path, or it was found below a path that the user gave.
 pub(crate) fn read_object(path: &Path) -> Option<Map> {
-    parse_object(&read_text(open(path).ok()?, path, LONGEST_BESIDE).ok()?)
+    parse_object(&read_text(open(path).ok()?, path, LONGEST_DOCUMENT).ok()?)
 }
 
 /// Reads a file inside an artifact, like [`read_beside`]; `None` unless it contains a JSON object.
@@ -94,13 +94,16 @@ pub(crate) fn read_object_beside(artifact: &Path, path: &Path) -> Option<Map> {
 }
 
 fn read_text(source: Source, path: &Path, most_bytes: u64) -> Result<Vec<u8>, LoadError> {
+    let too_large = || read_error(path, regular_file::Refused::TooLarge(most_bytes).into());
+    if source.file_size > most_bytes {
+        return Err(too_large());
+    }
     let mut bytes = Vec::new();
     let mut reader = source.reader.take(most_bytes.saturating_add(1));
     let outcome = reader.read_to_end(&mut bytes);
     outcome.map_err(|source| read_error(path, source))?;
     if bytes.len() as u64 > most_bytes {
-        let too_large = regular_file::Refused::TooLarge(most_bytes);
-        return Err(read_error(path, too_large.into()));
+        return Err(too_large());
     }
     if let Err(error) = std::str::from_utf8(&bytes) {
         let offset = error.valid_up_to();

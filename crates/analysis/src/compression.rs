@@ -7,11 +7,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::path::Path;
 
-/// A compressed file may expand to `SMALL_FILE` bytes or to [`LARGEST_RATIO`] times its size,
-/// whichever is larger. Telemetry compresses by much less than that ratio, so only a decompression
-/// bomb exceeds it.
+use flate2::bufread::MultiGzDecoder;
+
+use crate::expansion::Expansion;
+
+/// A compressed file may expand to this many bytes, or to 256 times its size, whichever is larger.
+/// Telemetry compresses by much less than that ratio, so only a decompression bomb exceeds it.
 const SMALL_FILE: u64 = 16 << 20;
-const LARGEST_RATIO: u64 = 256;
 
 /// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +34,24 @@ impl Compression {
         let mut first = Vec::with_capacity(4);
         Read::by_ref(file).take(4).read_to_end(&mut first)?;
         file.rewind()?;
-        Ok(match first.as_slice() {
+        Ok(Self::of_start(&first))
+    }
+
+    /// The compression of a file that begins with some bytes; `None` if the file is not compressed.
+    pub(crate) fn of_start(first: &[u8]) -> Option<Self> {
+        match first {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             // A frame of data, or a skippable frame, with which `pzstd` begins every file.
-            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Self::Zstd),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
+        }
+    }
+
+    /// Decompresses a stream, whatever it expands to.
+    pub(crate) fn decoder<R: Read>(self, reader: R) -> io::Result<Decoder<R>> {
+        Ok(match self {
+            Self::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(BufReader::new(reader)))),
+            Self::Zstd => Decoder::Zstd(zstd::Decoder::new(reader)?),
         })
     }
 
@@ -53,6 +68,21 @@ impl Compression {
         match self {
             Self::Gzip => ".gz",
             Self::Zstd => ".zst",
+        }
+    }
+}
+
+/// Decompresses a stream.
+pub(crate) enum Decoder<R: Read> {
+    Gzip(Box<MultiGzDecoder<BufReader<R>>>),
+    Zstd(zstd::Decoder<'static, BufReader<R>>),
+}
+
+impl<R: Read> Read for Decoder<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Gzip(decoder) => decoder.read(buffer),
+            Self::Zstd(decoder) => decoder.read(buffer),
         }
     }
 }
@@ -75,15 +105,13 @@ pub(crate) fn with_suffixes(name: &str) -> impl Iterator<Item = String> + '_ {
 /// compressed file expands too far ([`expands_too_far`]).
 pub fn decompressed(mut file: File) -> io::Result<(Box<dyn Read + Send>, Option<Compression>)> {
     let compression = Compression::of(&mut file)?;
-    let limit = file.metadata()?.len().saturating_mul(LARGEST_RATIO);
-    let limit = limit.max(SMALL_FILE);
+    let expansion = Expansion::of(&file.metadata()?, SMALL_FILE);
     let reader: Box<dyn Read + Send> = match compression {
         None => Box::new(file),
-        Some(Compression::Gzip) => {
-            let decoder = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
-            Box::new(Bounded::new(decoder, limit))
-        }
-        Some(Compression::Zstd) => Box::new(Bounded::new(zstd::Decoder::new(file)?, limit)),
+        Some(compression) => Box::new(Bounded {
+            reader: compression.decoder(file)?,
+            expansion,
+        }),
     };
     Ok((reader, compression))
 }
@@ -95,11 +123,10 @@ pub fn expands_too_far(error: &io::Error) -> Option<u64> {
     Some(*limit)
 }
 
-/// A reader that fails after `limit` decompressed bytes.
+/// A reader that fails when the decompressed bytes are too many.
 struct Bounded<R> {
     reader: R,
-    limit: u64,
-    left: u64,
+    expansion: Expansion,
 }
 
 /// The error for a compressed file that expands to more bytes than its size allows.
@@ -109,23 +136,13 @@ struct TooFar {
     limit: u64,
 }
 
-impl<R> Bounded<R> {
-    fn new(reader: R, limit: u64) -> Self {
-        Self {
-            reader,
-            limit,
-            left: limit,
-        }
-    }
-}
-
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
-        match self.left.checked_sub(read as u64) {
-            Some(left) => self.left = left,
-            None => return Err(io::Error::other(TooFar { limit: self.limit })),
+        if self.expansion.add(read as u64) {
+            return Ok(read);
         }
-        Ok(read)
+        let limit = self.expansion.limit();
+        Err(io::Error::other(TooFar { limit }))
     }
 }

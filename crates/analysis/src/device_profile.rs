@@ -17,6 +17,10 @@ use wire::{Field, fields, numbers};
 const MOST_BYTES: u64 = 64 << 20;
 /// Maximum number of frames in all stacks of a profile together; a frame takes 16 bytes.
 const MOST_FRAMES: usize = 1 << 24;
+/// Maximum number of entries of each table of a profile: stacks, locations, functions, names.
+const MOST_ENTRIES: usize = 1 << 20;
+/// Largest entry for one stack, in bytes; a location takes at most ten.
+const MOST_STACK_BYTES: usize = 1 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Why a device memory profile cannot be read.
@@ -29,6 +33,9 @@ pub enum ProfileError {
     /// The unpacked profile is larger than 64 MiB.
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
+    /// The profile has more stacks, locations, functions or names than are read.
+    #[error("it has more entries than are read")]
+    TooManyEntries,
     /// The file is not a device memory profile.
     #[error("not a device memory profile of JAX")]
     Malformed,
@@ -130,6 +137,10 @@ fn decode(bytes: &[u8]) -> Result<Vec<Allocation>, ProfileError> {
     let mut names: HashMap<u64, Arc<str>> = HashMap::new();
     let mut allocations = Vec::new();
     let mut frames = 0;
+    let mut stacks = tables.samples.iter();
+    if tables.is_full() || stacks.any(|stack| stack.len() > MOST_STACK_BYTES) {
+        return Err(ProfileError::TooManyEntries);
+    }
     for sample in &tables.samples {
         let (locations, values) = sample_of(sample).ok_or(ProfileError::Malformed)?;
         let mut stack = Vec::new();
@@ -155,6 +166,17 @@ fn decode(bytes: &[u8]) -> Result<Vec<Allocation>, ProfileError> {
 }
 
 impl Tables<'_> {
+    /// Whether a table has too many entries.
+    fn is_full(&self) -> bool {
+        let entries = [
+            self.samples.len(),
+            self.locations.len(),
+            self.functions.len(),
+            self.strings.len(),
+        ];
+        entries.into_iter().any(|entries| entries > MOST_ENTRIES)
+    }
+
     fn name(&self, function: u64) -> Arc<str> {
         let index = self.functions.get(&function);
         let index = index.and_then(|index| usize::try_from(*index).ok());
@@ -166,6 +188,9 @@ impl Tables<'_> {
 fn tables(bytes: &[u8]) -> Option<Tables<'_>> {
     let mut tables = Tables::default();
     for field in fields(bytes) {
+        if tables.is_full() {
+            break;
+        }
         match field? {
             Field::Bytes(2, sample) => tables.samples.push(sample),
             Field::Bytes(4, location) => {
@@ -296,7 +321,10 @@ mod tests {
         assert_eq!(endless, "it is a character device, not a regular file");
         let sparse = tempfile::NamedTempFile::new().unwrap();
         sparse.as_file().set_len(MOST_BYTES + 1).unwrap();
-        assert!(matches!(read(sparse.path()), Err(ProfileError::TooLarge)));
+        let sparse = read(sparse.path()).expect_err("it is refused").to_string();
+        assert!(sparse.contains("sparse file"), "{sparse}");
+        let many = [profile(), b"\x32\x00".repeat(MOST_ENTRIES)].concat();
+        assert!(matches!(parse(&many), Err(ProfileError::TooManyEntries)));
     }
 
     proptest! {

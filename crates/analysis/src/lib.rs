@@ -15,6 +15,7 @@ pub mod detect;
 pub mod device_profile;
 mod digest;
 pub mod document;
+pub mod expansion;
 mod gather;
 mod in_order;
 pub mod issue;

@@ -44,8 +44,19 @@ pub enum PackError {
     BadName { name: String },
     #[error("the pack has more than {MOST_FILES} files")]
     TooManyFiles,
-    #[error("the pack expands to more than {limit} bytes, out of proportion to its size")]
+    #[error(
+        "the pack and the compressed files in it expand to more than {limit} bytes, out of \
+         proportion to its size"
+    )]
     ExpandsTooFar { limit: u64 },
+    #[error("it is inside another pack; packs in packs are not opened")]
+    Nested,
+    #[error("it expands to {bytes} bytes, and '{}' has room for {free}", .folder.display())]
+    NoRoom {
+        folder: PathBuf,
+        bytes: u64,
+        free: u64,
+    },
     #[error("cannot unpack it into '{}': {cause}", .folder.display())]
     Write { folder: PathBuf, cause: io::Error },
     #[error("{0}")]
@@ -105,6 +116,9 @@ pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, OpenError> {
     let stamp = Stamp::of_facts(&facts);
     // The lock is held while unpacking, so that other threads wait until the pack is unpacked.
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if opened.iter().any(|one| pack.starts_with(&one.content)) {
+        return Err(failed(PackError::Nested));
+    }
     let known = opened
         .iter()
         .position(|one| one.pack == pack && one.stamp == stamp);
@@ -171,4 +185,39 @@ fn only_file(content: &Path) -> Option<PathBuf> {
     let mut entries = content.read_dir().ok()?;
     let (first, second) = (entries.next()?.ok()?, entries.next());
     (second.is_none() && first.file_type().ok()?.is_file()).then(|| first.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_the_user_can_read_what_was_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = folder.path().join("run.stormlog");
+        let mut tar = tar::Builder::new(Vec::new());
+        let header = header(Content { files: 2, bytes: 4 }, "test");
+        for (name, content) in [(HEADER, &*header), ("a/b/c.json", "{}"), ("d.json", "{}")] {
+            let mut entry = tar::Header::new_ustar();
+            entry.set_path(name).unwrap();
+            entry.set_size(content.len() as u64);
+            // The modes in a pack do not count.
+            entry.set_mode(0o777);
+            entry.set_cksum();
+            tar.append(&entry, content.as_bytes()).unwrap();
+        }
+        let content = tar.into_inner().unwrap();
+        fs::write(&pack, zstd::encode_all(&*content, 1).unwrap()).unwrap();
+        let unpacked = unpacked(&pack).unwrap().into_owned();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        for folder in [unpacked.parent().unwrap(), &unpacked, &unpacked.join("a/b")] {
+            assert_eq!(mode(folder), 0o700, "{folder:?}");
+        }
+        for file in ["a/b/c.json", "d.json"] {
+            assert_eq!(mode(&unpacked.join(file)), 0o600, "{file}");
+        }
+    }
 }

@@ -4,12 +4,15 @@
 //! end, and a link may lead to any file that the user can read. Therefore all readers of artifacts
 //! open files through this module.
 
-use std::fs::{File, FileType, OpenOptions};
+use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, SeekFrom, seek};
+use rustix::io::Errno;
+
+use crate::expansion::RATIO;
 
 /// Why a file of an artifact (a recording, bundle or other input given by the user) is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +27,9 @@ pub enum Refused {
     /// The file is larger than the given limit in bytes.
     #[error("it is larger than {} MiB", .0 >> 20)]
     TooLarge(u64),
+    /// Nearly all of the file, whose size in bytes is given, is not stored but reads as zeros.
+    #[error("it is a sparse file: of its {} MiB nearly nothing is stored", .0 >> 20)]
+    Sparse(u64),
 }
 
 impl Refused {
@@ -70,8 +76,46 @@ pub fn open(path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     // The type is checked again, because the path may have been replaced since the first check.
     // NONBLOCK keeps the opening of a FIFO from blocking.
-    check_kind(file.metadata()?.file_type())?;
+    let facts = file.metadata()?;
+    check_kind(facts.file_type())?;
+    check_stored(&file, &facts)?;
     Ok(file)
+}
+
+/// The size in bytes up to which a file may be sparse.
+const SMALL: u64 = 16 << 20;
+/// Number of stored pieces of a file that are counted.
+const MOST_PIECES: usize = 1 << 12;
+
+/// Checks that a file is not sparse to a degree that makes it a bomb: it takes no room on the disk,
+/// but would fill the memory of its reader, or keep the reader busy for a long time.
+fn check_stored(file: &File, facts: &Metadata) -> io::Result<()> {
+    let size = facts.len();
+    let least = size / RATIO;
+    if size <= SMALL || facts.blocks().saturating_mul(512) >= least {
+        return Ok(());
+    }
+    // Some file systems report no blocks for any file, but those that cannot tell where the data is
+    // report the whole file as data.
+    let (mut stored, mut position) = (0, 0);
+    for _ in 0..MOST_PIECES {
+        let start = match seek(file, SeekFrom::Data(position)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => break,
+            Err(_) => return Ok(()),
+        };
+        position = seek(file, SeekFrom::Hole(start)).unwrap_or(size);
+        stored += position.saturating_sub(start);
+        if stored >= least {
+            break;
+        }
+    }
+    seek(file, SeekFrom::Start(0))?;
+    if stored >= least {
+        Ok(())
+    } else {
+        Err(Refused::Sparse(size).into())
+    }
 }
 
 /// Maximum number of attempts at opening a file that another process keeps replacing.
@@ -147,6 +191,7 @@ fn read_all(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Seek as _;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
     use std::process::Command;
@@ -178,6 +223,27 @@ mod tests {
             assert_eq!(refused(open_inside(folder.path(), &at(name))), expected);
             assert_eq!(refused(read(&at(name), 10)), expected);
         }
+    }
+
+    #[test]
+    fn sparse_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        let file = File::create(&path).unwrap();
+        let sized = |size: u64| {
+            file.set_len(size).unwrap();
+            open(&path).map(|mut opened| opened.stream_position().unwrap())
+        };
+        assert_eq!(sized(SMALL).unwrap(), 0);
+        assert_eq!(
+            refused(sized(10 << 30)),
+            "it is a sparse file: of its 10240 MiB nearly nothing is stored"
+        );
+        // Enough of the file is stored.
+        std::io::Write::write_all(&mut &file, &vec![b'x'; 2 << 20]).unwrap();
+        assert_eq!(sized(256 << 20).unwrap(), 0);
+        let kind = Refused::of(&sized(1 << 30).unwrap_err());
+        assert_eq!(kind, Some(Refused::Sparse(1 << 30)));
     }
 
     #[test]

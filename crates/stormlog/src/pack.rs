@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use stormlog_analysis::compression::without_suffix;
-use stormlog_analysis::pack::{self, Content, HEADER, TemporaryFolder};
+use stormlog_analysis::pack::{self, Content, HEADER, PackError, TemporaryFolder};
 use stormlog_analysis::regular_file;
 use stormlog_format::SinkNames;
 
@@ -107,7 +107,16 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
     file.as_file().sync_all().with_context(cannot_write)?;
     // The new pack is read back as a check, because a pack that exceeds the size limits of the
     // reader or cannot be opened is worse than no pack.
-    let content = pack::check(file.path()).with_context(cannot_write)?;
+    let content = pack::check(file.path())
+        .map_err(|error| match error {
+            PackError::ExpandsTooFar { .. } => hinted(
+                error.into(),
+                "set STORMLOG_UNPACK_RESERVE to the bytes that it may expand to, such as 4G, to pack \
+                 it and wherever it is opened",
+            ),
+            error => error.into(),
+        })
+        .with_context(cannot_write)?;
     packed.pack_bytes = file.as_file().metadata().with_context(cannot_write)?.len();
     if content != packed.content {
         return Err(anyhow!(

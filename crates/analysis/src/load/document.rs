@@ -9,7 +9,7 @@ use stormlog_format::{RECORD_KEYS, RecordDefaults, Value, event_from_record};
 use super::list::{self, Outcome};
 use super::sessions::ReadParts;
 use super::{LoadOptions, OnError};
-use crate::bytes::read_document;
+use crate::bytes::{LONGEST_DOCUMENT, read_document};
 use crate::columns::{Chunk, ChunkBuilder};
 use crate::damage::{Damage, DamageList, LineCounter};
 use crate::load_error::LoadError;
@@ -34,7 +34,15 @@ pub(crate) fn read(
         Outcome::NotAList => whole(file, &defaults, options, take)?,
         // The list has a syntax error. The document is read again as a whole, so that the error
         // message is the same as for a document that is not a list.
-        Outcome::Surprised => {
+        Outcome::Surprised(reason) => {
+            if file
+                .metadata()
+                .is_ok_and(|facts| facts.len() > LONGEST_DOCUMENT)
+            {
+                let source = std::io::Error::other(reason);
+                let file = file.into();
+                return Err(LoadError::Io { file, source });
+            }
             whole(file, &defaults, options, &mut |_| {})?;
             let source = std::io::Error::other("the file changed while it was read");
             return Err(LoadError::Io {

@@ -23,9 +23,9 @@ pub(crate) enum Outcome {
     Read(Vec<Damage>),
     /// The document is not a list.
     NotAList,
-    /// The list has a syntax error; the caller reads the whole document to produce the error
-    /// message.
-    Surprised,
+    /// The list has a syntax error, which is described; the caller reads the whole document to
+    /// produce the same error message as for other documents.
+    Surprised(String),
 }
 
 /// Reads the document if it is a list.
@@ -90,7 +90,7 @@ fn read_blocks(
                     let (file, index) = (file.into(), records.index);
                     Err(LoadError::EventTooLong { file, index })
                 } else {
-                    Ok(Outcome::Surprised)
+                    Ok(Outcome::Surprised(what_is_wrong(&input, state)))
                 };
             }
             let reason = what_is_wrong(&input, state);
@@ -375,7 +375,7 @@ mod tests {
                 };
                 Some((events, damage.into_iter().map(described).collect()))
             }
-            Outcome::NotAList | Outcome::Surprised => None,
+            Outcome::NotAList | Outcome::Surprised(_) => None,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
@@ -34,6 +34,8 @@ impl TemporaryFolder {
         delete_leftovers(&parent);
         for _ in 0..TRIES {
             let mut builder = tempfile::Builder::new();
+            // The pack may be readable only by its owner, so its content must be too.
+            builder.permissions(fs::Permissions::from_mode(0o700));
             let path = builder.prefix(PREFIX).tempdir_in(&parent)?.keep();
             if let Some(lock) = locked(&path) {
                 return Ok(Self {

@@ -3,11 +3,14 @@
 //! always the short one in its header, and no entry can make the reader allocate memory for a long
 //! name.
 //!
-//! The number of bytes written is limited by the size of the pack and by the total that the pack's
-//! header declares.
+//! The number of bytes written is limited by the size of the pack, by the total that the pack's
+//! header declares, and by the room on the disk. What the compressed files in a pack expand to counts
+//! too, because every reader decompresses them.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek as _};
+use std::cell::RefCell;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,6 +18,8 @@ use stormlog_format::Map;
 use stormlog_format::json::{Layout, Writer, parse_object};
 
 use super::{DEEPEST, PackError};
+use crate::compression::Compression;
+use crate::expansion::Expansion;
 use crate::regular_file;
 
 /// The name of the first entry of a pack, which describes the other entries and is not unpacked.
@@ -28,10 +33,11 @@ pub const MOST_FILES: u64 = 50_000;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const FORMAT: &str = "stormlog-pack";
 const LARGEST_HEADER: u64 = 64 << 10;
-/// A pack may expand to `SMALL` bytes or to `LARGEST_RATIO` times its size, whichever is larger.
-/// Telemetry compresses by a factor of 10 to 100, so only a decompression bomb exceeds the limit.
-const SMALL: u64 = 256 << 20;
-const LARGEST_RATIO: u64 = 1_000;
+/// A pack may expand to this many bytes, or to 256 times its size, whichever is larger. Telemetry
+/// compresses by a factor of 10 to 100, so only a decompression bomb exceeds the limit.
+const SMALL: u64 = 32 << 20;
+/// This part of the free room in the folder for temporary files is left free.
+const LEFT_FREE: u64 = 8;
 /// The largest window of the zstd decoder has 2 to the power of this many bytes (128 MiB). The
 /// program `zstd` has the same default limit for the window.
 const WINDOW_LOG: u32 = 27;
@@ -75,31 +81,38 @@ fn read(pack: &Path, into: Option<&Path>) -> Result<Content, PackError> {
     if begins.is_err() || magic != MAGIC {
         return Err(PackError::NotAPack);
     }
-    let size = file.metadata().map_err(PackError::Read)?.len();
-    let limit = SMALL.max(size.saturating_mul(LARGEST_RATIO));
+    let facts = file.metadata().map_err(PackError::Read)?;
+    let expansion = RefCell::new(Expansion::of(&facts, SMALL));
     let mut decoder = zstd::Decoder::new(file).map_err(PackError::Read)?;
     decoder
         .window_log_max(WINDOW_LOG)
         .map_err(PackError::Read)?;
     let mut bounded = Bounded {
         inner: BufReader::with_capacity(1 << 18, decoder),
-        left: limit,
-        is_exceeded: false,
+        expansion: &expansion,
     };
-    let outcome = read_entries(&mut bounded, into);
-    if bounded.is_exceeded {
+    let outcome = read_entries(&mut bounded, into, &expansion);
+    let expansion = expansion.borrow();
+    if expansion.is_exceeded() {
+        let limit = expansion.limit();
         return Err(PackError::ExpandsTooFar { limit });
     }
     outcome
 }
 
-fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Content, PackError> {
+fn read_entries(
+    tar: &mut Bounded<'_, impl Read>,
+    into: Option<&Path>,
+    expansion: &RefCell<Expansion>,
+) -> Result<Content, PackError> {
     let mut archive = tar::Archive::new(&mut *tar);
     let mut entries = archive.entries().map_err(damaged)?.raw(true);
     let first = entries.next().transpose().map_err(damaged)?;
     let declared = declared(first.ok_or(PackError::NotAPack)?)?;
     if let Some(folder) = into {
-        fs::create_dir(folder).map_err(|cause| cannot_write(folder, cause))?;
+        check_room(folder, declared)?;
+        let created = private_folders().create(folder);
+        created.map_err(|cause| cannot_write(folder, cause))?;
     }
     let mut found = Content::default();
     for entry in entries {
@@ -115,8 +128,8 @@ fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Con
             return Err(PackError::Damaged(what.to_owned()));
         }
         match into {
-            Some(folder) => write(entry, &folder.join(name))?,
-            None => drain(entry)?,
+            Some(folder) => write(entry, &folder.join(name), expansion)?,
+            None => copy(entry, None, &name, expansion)?,
         }
     }
     // The rest of the stream is read too, because the checksum of the compressed data is at its
@@ -189,20 +202,51 @@ fn name_of(entry: &tar::Entry<'_, impl Read>) -> Result<PathBuf, PackError> {
     }
 }
 
-fn write(mut entry: tar::Entry<'_, impl Read>, path: &Path) -> Result<(), PackError> {
+/// Checks that the content that a pack declares leaves room on the disk.
+fn check_room(folder: &Path, declared: Content) -> Result<(), PackError> {
+    let folder = regular_file::folder_of(folder);
+    let Ok(disk) = rustix::fs::statvfs(folder) else {
+        return Ok(());
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let free = free - free / LEFT_FREE;
+    if declared.bytes <= free {
+        return Ok(());
+    }
+    Err(PackError::NoRoom {
+        folder: folder.to_path_buf(),
+        bytes: declared.bytes,
+        free,
+    })
+}
+
+/// Makes folders that only the user can open.
+fn private_folders() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn write(
+    entry: tar::Entry<'_, impl Read>,
+    path: &Path,
+    expansion: &RefCell<Expansion>,
+) -> Result<(), PackError> {
     let write = |cause| cannot_write(path, cause);
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(write)?;
+        let created = private_folders().recursive(true).create(folder);
+        created.map_err(write)?;
     }
     // Opening fails if the file exists already, or if a link was created at its path meanwhile.
     let mut options = OpenOptions::new();
-    let mut file = options
+    let file = options
         .write(true)
         .create_new(true)
+        .mode(0o600)
         .open(path)
         .map_err(write)?;
-    copy(&mut entry, &mut file, path)?;
     let modified = entry.header().mtime().map_err(damaged)?;
+    copy(entry, Some(&file), path, expansion)?;
     if let Some(modified) = UNIX_EPOCH.checked_add(Duration::from_secs(modified)) {
         // The error is ignored, because a timestamp that the file system cannot store does not
         // invalidate the file's contents.
@@ -211,17 +255,86 @@ fn write(mut entry: tar::Entry<'_, impl Read>, path: &Path) -> Result<(), PackEr
     Ok(())
 }
 
-/// Copies the data of an entry to a file, and distinguishes read errors from write errors.
-fn copy(from: &mut impl Read, to: &mut File, path: &Path) -> Result<(), PackError> {
+/// Copies the data of an entry to a file, if there is one, and counts what the data expands to if it
+/// is compressed.
+fn copy(
+    mut entry: impl Read,
+    file: Option<&File>,
+    path: &Path,
+    expansion: &RefCell<Expansion>,
+) -> Result<(), PackError> {
+    let mut first = [0; 4];
+    let mut known = 0;
+    while known < first.len() {
+        match entry.read(&mut first[known..]) {
+            Ok(0) => break,
+            Ok(count) => known += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(damaged(error)),
+        }
+    }
+    let first = &first[..known];
+    let mut copied = Copied {
+        from: first.chain(entry),
+        to: file,
+        error: None,
+    };
+    if let Some(compression) = Compression::of_start(first) {
+        // A damaged file is no reason to refuse the pack: its loader reports the damage.
+        let _ = count_expanded(compression, &mut copied, expansion);
+    }
+    let outcome = io::copy(&mut copied, &mut io::sink());
+    match copied.error {
+        Some((is_write, cause)) if is_write => Err(cannot_write(path, cause)),
+        Some((_, cause)) => Err(damaged(cause)),
+        None => outcome.map(drop).map_err(damaged),
+    }
+}
+
+/// Counts the bytes that compressed data expands to, until they are too many.
+fn count_expanded(
+    compression: Compression,
+    data: &mut impl Read,
+    expansion: &RefCell<Expansion>,
+) -> io::Result<()> {
+    let mut decoder = compression.decoder(data)?;
     let mut buffer = vec![0; 1 << 16];
     loop {
-        let count = match from.read(&mut buffer) {
+        let count = match decoder.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(damaged(error)),
+            Err(error) => return Err(error),
         };
-        io::Write::write_all(to, &buffer[..count]).map_err(|cause| cannot_write(path, cause))?;
+        if !expansion.borrow_mut().add(count as u64) {
+            return Err(io::Error::other("it expands too far"));
+        }
+    }
+}
+
+/// A reader that copies what it reads to a file, and remembers the first error of the reader or, with
+/// `true`, of the file.
+struct Copied<'f, R> {
+    from: R,
+    to: Option<&'f File>,
+    error: Option<(bool, io::Error)>,
+}
+
+impl<R: Read> Read for Copied<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.error.is_some() {
+            return Err(io::ErrorKind::Other.into());
+        }
+        let (is_write, error) = match self.from.read(buffer) {
+            Ok(count) => match self.to.map(|mut file| file.write_all(&buffer[..count])) {
+                None | Some(Ok(())) => return Ok(count),
+                Some(Err(error)) => (true, error),
+            },
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(error) => (false, error),
+        };
+        self.error = Some((is_write, error));
+        Err(io::ErrorKind::Other.into())
     }
 }
 
@@ -251,29 +364,20 @@ fn cannot_write(path: &Path, cause: io::Error) -> PackError {
 }
 
 /// A reader that fails when a pack expands to more bytes than allowed.
-struct Bounded<R> {
+struct Bounded<'e, R> {
     inner: R,
-    left: u64,
-    is_exceeded: bool,
+    expansion: &'e RefCell<Expansion>,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            // A pack that ends exactly at the limit is accepted.
-            let more = self.inner.read(&mut [0])?;
-            self.is_exceeded = more > 0;
-            return if more > 0 {
-                Err(io::Error::other(
-                    "the pack expands to more than the allowed size",
-                ))
-            } else {
-                Ok(0)
-            };
+        let count = self.inner.read(buffer)?;
+        if self.expansion.borrow_mut().add(count as u64) {
+            Ok(count)
+        } else {
+            Err(io::Error::other(
+                "the pack expands to more than the allowed size",
+            ))
         }
-        let most = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
-        let count = self.inner.read(&mut buffer[..most])?;
-        self.left -= count as u64;
-        Ok(count)
     }
 }

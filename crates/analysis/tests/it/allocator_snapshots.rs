@@ -112,7 +112,11 @@ fn what_is_no_snapshot_is_refused() {
     assert_eq!(endless, "it is a character device, not a regular file");
     let sparse = tempfile::NamedTempFile::new().unwrap();
     sparse.as_file().set_len((64 << 20) + 1).unwrap();
-    assert!(matches!(read(sparse.path()), Err(SnapshotError::TooLarge)));
+    let sparse = read(sparse.path()).expect_err("it is refused").to_string();
+    assert!(sparse.starts_with("it is a sparse file"), "{sparse}");
+    let large = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(large.path(), vec![0; (64 << 20) + 1]).unwrap();
+    assert!(matches!(read(large.path()), Err(SnapshotError::TooLarge)));
 }
 
 #[test]

@@ -32,7 +32,6 @@ fn bombs_are_refused_before_they_fill_the_memory() {
         ("list.json.zst", bomb("[", &line("{}").replace('\n', ",\n"))),
         ("line.jsonl.zst", bomb("", "x")),
         ("lines.jsonl.zst", bomb("", &line("{}"))),
-        ("cell.csv.zst", bomb("", "x")),
         ("rows.csv.zst", bomb("timestamp,context\n", &row)),
     ] {
         assert!(bytes.len() < 64 << 10, "{name}: {}", bytes.len());
@@ -42,6 +41,70 @@ fn bombs_are_refused_before_they_fill_the_memory() {
             matches!(error, LoadError::ExpandsTooFar { .. }),
             "{name}: {error:?}"
         );
+    }
+}
+
+#[test]
+fn sparse_files_are_refused() {
+    let folder = folder();
+    for (name, start) in [
+        ("zeros.json", ""),
+        ("list.json", "["),
+        ("object.json", "{\"events\": ["),
+        ("zeros.jsonl", ""),
+        ("zeros.csv", ""),
+        ("rows.csv", "timestamp,context\n1,a\n"),
+    ] {
+        let path = write(&folder, name, start);
+        let file = std::fs::File::options().write(true).open(&path);
+        file.and_then(|file| file.set_len(10 << 30))
+            .expect("a file");
+        let message = refused(&path).to_string();
+        assert!(message.contains(name), "{message}");
+        assert!(message.contains("it is a sparse file"), "{message}");
+    }
+}
+
+#[test]
+fn tables_with_monstrous_rows_are_refused() {
+    let folder = folder();
+    let long = "x\n".repeat(17 << 19);
+    for (name, text, reason) in [
+        ("cell.csv", format!("\"{long}"), "a row is longer"),
+        (
+            "row.csv",
+            format!("timestamp,context\n1,\"{long}"),
+            "a row is longer",
+        ),
+        (
+            "columns.csv",
+            format!("timestamp{}\n1\n", ",".repeat(5000)),
+            "more than 4096 columns",
+        ),
+    ] {
+        let path = write(&folder, name, text);
+        let message = refused(&path).to_string();
+        assert!(message.contains(name), "{message}");
+        assert!(message.contains(reason), "{message}");
+    }
+    // The rows before are read.
+    let rows = "timestamp,event_type,memory_allocated\n1,sample,5\n2,sample,6\n3,\"";
+    let path = write(&folder, "torn.csv", format!("{rows}{long}"));
+    let loaded = load_around_damage(&path);
+    assert_eq!((events(&loaded).len(), loaded.damage.len()), (2, 1));
+}
+
+#[test]
+fn records_with_millions_of_values_are_refused() {
+    let folder = folder();
+    let values = format!("[{}0]", "0,".repeat(5 << 20));
+    let record = line("{\"metadata\": {\"a\": 424242}}").replace("424242", &values);
+    for (name, text) in [
+        ("x.jsonl", record.clone()),
+        ("list.json", format!("[{record}]")),
+        ("key.json", format!("{{\"events\": [{record}]}}")),
+    ] {
+        refused(&write(&folder, name, text));
     }
 }
 

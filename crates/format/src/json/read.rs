@@ -8,6 +8,11 @@ use crate::value::{Map, Value};
 /// exhausting the stack.
 pub const MAX_DEPTH: usize = 512;
 
+/// The largest number of values and keys in a text that is parsed to a [`Value`]: a value takes many
+/// times as much memory as its text. The largest documents of Stormlog, the timelines of diagnose
+/// bundles, have some hundred thousand.
+const MOST_VALUES: usize = 1 << 22;
+
 /// Why a text is not JSON, and at which byte.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {offset}")]
@@ -50,6 +55,9 @@ pub enum JsonErrorKind {
     /// Lists and objects are nested too deeply.
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// The text has more values than are kept in memory.
+    #[error("more than {MOST_VALUES} values")]
+    TooManyValues,
 }
 
 /// Creates the results of parsing: the [`Reader`] calls one method for each key and each value that
@@ -59,6 +67,10 @@ pub trait Build<'a> {
     type Key;
     /// The type of the result for a JSON value.
     type Value;
+    /// Whether the next value is refused, because the text has too many of them.
+    fn is_full(&mut self) -> bool {
+        false
+    }
     /// Creates the result for a key of a JSON object.
     fn key(&mut self, key: RawString<'a>) -> Self::Key;
     /// Creates the result for `null`.
@@ -126,7 +138,7 @@ impl RawNumber<'_> {
 /// Parses a text that consists of one JSON value, with or without white space around it.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
     let mut reader = Reader::new(text);
-    let value = reader.value(&mut BuildValue)?;
+    let value = reader.value(&mut BuildValue { values: 0 })?;
     reader.finish()?;
     Ok(value)
 }
@@ -139,12 +151,20 @@ pub fn parse_object(text: &[u8]) -> Option<Map> {
     }
 }
 
-struct BuildValue;
+struct BuildValue {
+    /// The number of values and keys so far.
+    values: usize,
+}
 
 impl<'a> Build<'a> for BuildValue {
     type Key = Text;
     type Value = Value;
+    fn is_full(&mut self) -> bool {
+        self.values += 1;
+        self.values > MOST_VALUES
+    }
     fn key(&mut self, key: RawString<'a>) -> Text {
+        self.values += 1;
         key.decode()
     }
     fn null(&mut self) -> Value {
@@ -283,6 +303,9 @@ impl<'a> Reader<'a> {
         depth: usize,
     ) -> Result<B::Value, JsonError> {
         self.skip_space();
+        if build.is_full() {
+            return Err(self.error(JsonErrorKind::TooManyValues));
+        }
         match self.peek() {
             Some(b'"') => Ok(build.string(self.string()?)),
             Some(b'{') => self.map(build, depth + 1),
@@ -516,6 +539,8 @@ mod tests {
         assert_eq!(error("[1,]"), JsonErrorKind::ExpectedValue);
         assert_eq!(error("01"), JsonErrorKind::TrailingText);
         assert_eq!(error(&"[".repeat(100_000)), JsonErrorKind::TooDeep);
+        let many = format!("[{}0]", "0,".repeat(MOST_VALUES));
+        assert_eq!(error(&many), JsonErrorKind::TooManyValues);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::pack::{PackError, shown};
+use stormlog_analysis::regular_file::Refused;
 use stormlog_analysis::{Damage, LoadError};
 use stormlog_report::escape::{for_terminal, path_for_terminal};
 
@@ -69,6 +70,12 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
              problems"
         }
         LoadError::Pack(error) => pack_hint(&error.source),
+        LoadError::ExpandsTooFar { .. } => {
+            "if you trust the file, decompress it first with 'gunzip' or 'zstd -d'"
+        }
+        LoadError::Io { source, .. } if Refused::of(source).is_some_and(is_too_large) => {
+            "telemetry of this size is read from .jsonl files, one record per line"
+        }
         LoadError::NoEvents { .. } | LoadError::Scalar { .. } => {
             "a JSON file with telemetry contains a list of records, or an object with a list in \
              'events'"
@@ -94,11 +101,21 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
     )
 }
 
+fn is_too_large(refused: Refused) -> bool {
+    matches!(refused, Refused::TooLarge(_))
+}
+
 fn pack_hint(error: &PackError) -> &'static str {
     match error {
         PackError::Write { .. } => {
             "make room in the folder for temporary files, or set TMPDIR to another folder"
         }
+        PackError::NoRoom { .. } => "make room, or set TMPDIR to another folder",
+        PackError::ExpandsTooFar { .. } => {
+            "if you trust the pack, set STORMLOG_UNPACK_RESERVE to the bytes that it may expand to, \
+             such as 4G"
+        }
+        PackError::Nested => "unpack the outer one with 'tar --zstd -xf', and give the inner one",
         PackError::Newer(_) => "update stormlog to open this pack",
         PackError::NotAPack => "if the file is not a pack, rename it: only packs end in .stormlog",
         _ => "pack the run again: stormlog pack RUN -o run.stormlog",

@@ -101,5 +101,7 @@ fn names_that_cannot_be_read_are_warned_of_and_nobody_waits_for_them() {
     assert!(warned().contains("warning: tensor names are not shown: cannot read '"));
     let sparse = fs::File::create(&names).expect("a file");
     sparse.set_len((64 << 20) + 1).expect("its size");
+    assert!(warned().contains("it is a sparse file"));
+    fs::write(&names, vec![b' '; (64 << 20) + 1]).expect("a file");
     assert!(warned().contains("larger than 64 MiB"));
 }

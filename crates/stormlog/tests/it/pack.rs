@@ -479,6 +479,107 @@ fn bad_packs_are_refused() {
     refused("out of proportion to its size");
 }
 
+/// The output of `show` on a path, with some variables set, and its exit code.
+fn shown(path: &Path, variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let temporary = folder();
+    let mut program = stormlog(&["show", text(path)]);
+    program.envs(variables.iter().copied());
+    let done = program.env("TMPDIR", temporary.path()).output().unwrap();
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    let output = [done.stderr, done.stdout].concat();
+    (
+        done.status.code(),
+        String::from_utf8_lossy(&output).into_owned(),
+    )
+}
+
+/// The text of a recording, repeated to a size in MiB.
+fn events_of(mib: usize) -> Vec<u8> {
+    let events = fs::read(root().join("fixtures/runs/two_ranks/segment-000001.jsonl")).unwrap();
+    events.repeat((mib << 20) / events.len())
+}
+
+#[test]
+fn what_the_files_in_a_pack_expand_to_counts() {
+    let folder = folder();
+    let path = folder.path().join("bomb.stormlog");
+    let file = tar::EntryType::Regular;
+    let events = events_of(40);
+    let zstd = zstd::encode_all(&*events, 19).unwrap();
+    for (name, content) in [("track.jsonl.zst", zstd), ("track.jsonl.gz", gzip(&events))] {
+        let compressed = zstd::encode_all(&*content, 19).unwrap();
+        if compressed.len() > (40 << 20) / 256 {
+            // It expands so little that it is no bomb.
+            continue;
+        }
+        made(&path, &[(file, name, &content)], (1, content.len()));
+        let (code, message) = shown(&path, &[]);
+        assert_eq!(code, Some(1), "{message}");
+        assert!(message.contains("bomb.stormlog"), "{message}");
+        assert!(message.contains("out of proportion"), "{message}");
+        assert!(message.contains("STORMLOG_UNPACK_RESERVE"), "{message}");
+    }
+    // The user can allow it.
+    made(&path, &[(file, "track.jsonl", &events)], (1, events.len()));
+    assert_eq!(shown(&path, &[]).0, Some(1));
+    let (code, message) = shown(&path, &[("STORMLOG_UNPACK_RESERVE", "64M")]);
+    assert_eq!(code, Some(0), "{message}");
+}
+
+#[test]
+fn a_pack_in_a_pack_is_not_opened() {
+    let folder = folder();
+    let (inner, outer) = (
+        folder.path().join("inner.stormlog"),
+        folder.path().join("outer.stormlog"),
+    );
+    pack(&root().join("fixtures/runs/two_ranks"), &inner);
+    let file = tar::EntryType::Regular;
+    let content = fs::read(&inner).unwrap();
+    let one = (file, "inner.stormlog", content.as_slice());
+    made(&outer, &[one], (1, content.len()));
+    let refused = |path: &Path, name: &str| {
+        let (code, message) = shown(path, &[]);
+        assert_eq!(code, Some(1), "{message}");
+        assert!(message.contains(name), "{message}");
+        assert!(
+            message.contains("packs in packs are not opened"),
+            "{message}"
+        );
+    };
+    refused(&outer, "outer.stormlog/inner.stormlog");
+    refused(
+        &outer.join("inner.stormlog"),
+        "outer.stormlog/inner.stormlog",
+    );
+    // Beside a recording, the inner pack is named and the recording is read.
+    let line = events_of(1);
+    let two = [one, (file, "track.jsonl", &line)];
+    made(&outer, &two, (2, content.len() + line.len()));
+    let (code, message) = shown(&outer, &[]);
+    assert_eq!(code, Some(0), "{message}");
+    assert!(
+        message.contains("packs in packs are not opened"),
+        "{message}"
+    );
+}
+
+#[test]
+fn packs_in_a_folder_share_what_they_may_expand_to() {
+    let folder = folder();
+    let events = events_of(20);
+    for index in 0..6 {
+        let path = folder.path().join(format!("{index}.stormlog"));
+        let file = tar::EntryType::Regular;
+        made(&path, &[(file, "track.jsonl", &events)], (1, events.len()));
+        assert!(fs::metadata(&path).unwrap().len() < 40_000);
+    }
+    let (code, message) = shown(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{message}");
+    let refused = message.matches("out of proportion").count();
+    assert!(refused >= 4, "{refused}: {message}");
+}
+
 #[test]
 fn a_pack_that_is_killed_leaves_no_half_file() {
     let folder = folder();
