@@ -35,6 +35,7 @@ mod rollups;
 mod segment_times;
 mod stamp;
 mod stats;
+pub mod table_rows;
 mod tail;
 pub mod timeline;
 mod untrusted;

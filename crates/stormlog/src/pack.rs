@@ -110,7 +110,7 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
     let content = pack::check(file.path())
         .map_err(|error| match error {
             PackError::ExpandsTooFar { .. } => hinted(
-                error.into(),
+                anyhow::Error::from(error),
                 "set STORMLOG_UNPACK_RESERVE to the bytes that it may expand to, such as 4G, to pack \
                  it and wherever it is opened",
             ),

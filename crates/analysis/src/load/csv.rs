@@ -1,7 +1,6 @@
 //! Reads CSV tables with one event per row. In tables of stormlog 0.3.9, the metadata cell is the
 //! text of a Python dictionary.
 
-use std::io::{self, Read};
 use std::path::Path;
 
 use stormlog_format::json::parse;
@@ -17,6 +16,7 @@ use crate::bytes::{open, read_error};
 use crate::columns::{Chunk, ChunkBuilder};
 use crate::damage::{Damage, DamageList};
 use crate::load_error::LoadError;
+use crate::table_rows::{MOST_COLUMNS, TableRows};
 
 /// Columns with decimal numbers.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
@@ -26,31 +26,6 @@ const TIMES: [&str; 2] = ["timestamp_ns", "timestamp"];
 
 /// Initial capacity of a chunk (a block of event columns), in rows.
 const ROOM: usize = 1 << 10;
-
-/// A table whose header has more bytes or columns than this is rejected; the longest row with
-/// metadata may have more bytes.
-const LONGEST_HEADER: u64 = 1 << 20;
-const MOST_COLUMNS: usize = 4096;
-const LONGEST_ROW: u64 = 16 << 20;
-
-/// Reads a table, and fails when a row is too long: the parser keeps a whole row in memory.
-struct Rows<R> {
-    reader: R,
-    /// Number of bytes that may be read before the next row ends.
-    left: u64,
-}
-
-impl<R: Read> Read for Rows<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            let text = "a row is longer than an event can be; is a quotation mark not closed?";
-            return Err(io::Error::other(text));
-        }
-        let read = self.reader.read(buffer)?;
-        self.left = self.left.saturating_sub(read as u64);
-        Ok(read)
-    }
-}
 
 /// How to treat white space around the cells of a table.
 #[derive(Clone, Copy)]
@@ -70,10 +45,9 @@ pub(crate) fn read(
     cells: Cells,
 ) -> Result<ReadParts, LoadError> {
     let source = open(file)?;
-    let mut table = csv::ReaderBuilder::new().flexible(true).from_reader(Rows {
-        reader: source.reader,
-        left: LONGEST_HEADER,
-    });
+    let mut table = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(TableRows::new(source.reader));
     let failed = |line: u64, reason: String| LoadError::Csv {
         file: file.into(),
         line,
@@ -112,7 +86,7 @@ pub(crate) fn read(
     let mut row = csv::StringRecord::new();
     let mut last_byte = 0;
     while !header.is_empty() {
-        table.get_mut().left = LONGEST_ROW;
+        table.get_mut().start_row();
         let more = table.read_record(&mut row);
         let byte = table.position().byte();
         (options.progress)(byte - last_byte);

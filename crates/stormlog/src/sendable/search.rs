@@ -7,7 +7,9 @@ use std::path::Path;
 
 use stormlog_analysis::compression::{Compression, without_suffix};
 use stormlog_analysis::regular_file::{self, Refused};
+use stormlog_analysis::table_rows::{MOST_COLUMNS, RowTooLong, TableRows};
 use stormlog_format::Value;
+use stormlog_format::json::JsonErrorKind::TooManyValues;
 use stormlog_format::json::{Layout, parse};
 use stormlog_format::spreadsheet::push_row;
 use stormlog_redact::{HIDDEN, LineFilter, is_secret, redacted_json, redacted_str};
@@ -17,6 +19,9 @@ use super::{LARGEST, compressed, value_in};
 /// The length of the shortest text that is checked for secrets in a binary file; shorter texts are
 /// accidental byte sequences.
 const SHORTEST_TEXT: usize = 8;
+
+/// A shorter JSON text cannot have more values than are parsed.
+const MANY_VALUES: usize = 8 << 20;
 
 /// The result of checking a file for secrets.
 pub(super) enum Looked {
@@ -122,6 +127,9 @@ impl Search<'_> {
             self.begin()?.write_all(text.as_bytes())?;
             return Ok(Looked::Copied);
         }
+        if is_json && has_too_many_values(&bytes) {
+            return Ok(Looked::TooLarge);
+        }
         let text = String::from_utf8_lossy(&bytes);
         if !is_json && matches!(text, Cow::Owned(_)) && bytes.contains(&0) {
             // The file is binary: it is not valid UTF-8 and contains a zero byte. A log in which
@@ -156,7 +164,7 @@ impl Search<'_> {
             if length == 0 {
                 break;
             }
-            if length as u64 == LARGEST {
+            if length as u64 == LARGEST || has_too_many_values(&line) {
                 return Ok(Looked::TooLarge);
             }
             let hidden = match std::str::from_utf8(&line) {
@@ -189,13 +197,23 @@ impl Search<'_> {
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
-            .from_reader(regular_file::open(self.file)?);
+            .from_reader(TableRows::new(regular_file::open(self.file)?));
         let mut copy = BufWriter::new(self.begin()?);
         let mut text = String::new();
         let mut names: Vec<String> = Vec::new();
         let mut is_changed = false;
-        for row in reader.byte_records() {
-            let row = row?;
+        let mut row = csv::ByteRecord::new();
+        loop {
+            match reader.read_byte_record(&mut row) {
+                Ok(true) if row.len() <= MOST_COLUMNS => {}
+                Ok(false) => break,
+                Err(error) if !is_too_long(&error) => return Err(error.into()),
+                Ok(true) | Err(_) => {
+                    fs::remove_file(self.copy)?;
+                    return Ok(Looked::TooLarge);
+                }
+            }
+            reader.get_mut().start_row();
             let cells: Vec<_> = row.iter().map(String::from_utf8_lossy).collect();
             let cells = cells.iter().enumerate().map(|(column, cell)| {
                 let name = names.get(column);
@@ -222,6 +240,23 @@ impl Search<'_> {
         fs::remove_file(self.copy)?;
         Ok(Looked::Clean)
     }
+}
+
+/// Whether a table cannot be read because a row is too long.
+fn is_too_long(error: &csv::Error) -> bool {
+    let csv::ErrorKind::Io(error) = error.kind() else {
+        return false;
+    };
+    let cause = error.get_ref();
+    cause
+        .and_then(|cause| cause.downcast_ref::<RowTooLong>())
+        .is_some()
+}
+
+/// Whether a JSON text has more values than are parsed, so that its secrets cannot be found by their
+/// keys.
+fn has_too_many_values(text: &[u8]) -> bool {
+    text.len() > MANY_VALUES && matches!(parse(text), Err(error) if error.kind == TooManyValues)
 }
 
 /// The text with its secrets redacted; `None` when it contains no secrets.
