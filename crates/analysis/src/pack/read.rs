@@ -36,6 +36,8 @@ const LARGEST_HEADER: u64 = 64 << 10;
 /// A pack may expand to this many bytes, or to 256 times its size, whichever is larger. Telemetry
 /// compresses by a factor of 10 to 100, so only a decompression bomb exceeds the limit.
 const SMALL: u64 = 32 << 20;
+/// The room on the disk that the smallest file takes, in bytes.
+const DISK_BLOCK: u64 = 4096;
 /// This part of the free room in the folder for temporary files is left free.
 const LEFT_FREE: u64 = 8;
 /// The largest window of the zstd decoder has 2 to the power of this many bytes (128 MiB). The
@@ -126,6 +128,11 @@ fn read_entries(
         if found.files > declared.files || found.bytes > declared.bytes {
             let what = "the pack contains more files or bytes than its header declares";
             return Err(PackError::Damaged(what.to_owned()));
+        }
+        // On the disk, a file takes whole blocks.
+        let block = entry.size().next_multiple_of(DISK_BLOCK).max(DISK_BLOCK);
+        if !expansion.borrow_mut().add(block - entry.size()) {
+            return Err(PackError::TooManyFiles);
         }
         match into {
             Some(folder) => write(entry, &folder.join(name), expansion)?,
