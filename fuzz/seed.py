@@ -121,8 +121,20 @@ def seed_pickles() -> None:
 
 def seed_packs() -> None:
     header = {"format": "stormlog-pack", "version": 1, "files": 2, "bytes": 4}
-    names = ("events.json", "a/b/segment-000001.jsonl", "../x.json", "/x.json", "a//b", "in.stormlog")
-    contents = (b"{}", b'{"timestamp": 1}\n', gzip.compress(b"{}"), gzip.compress(bytes(100_000))[:50])
+    names = (
+        "events.json",
+        "a/b/segment-000001.jsonl",
+        "../x.json",
+        "/x.json",
+        "a//b",
+        "in.stormlog",
+    )
+    contents = (
+        b"{}",
+        b'{"timestamp": 1}\n',
+        gzip.compress(b"{}"),
+        gzip.compress(bytes(100_000))[:50],
+    )
     for name in names:
         for content in contents:
             keep("pack", b"\x02" + name.encode() + b"\xff" + content)

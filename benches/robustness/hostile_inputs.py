@@ -15,7 +15,6 @@ import io
 import json
 import os
 import pickle
-import resource
 import shutil
 import signal
 import subprocess
@@ -602,11 +601,6 @@ class Watched:
         environment.pop("STORMLOG_UNPACK_LIMIT", None)
         self.files: list[IO[bytes]] = []
 
-        def limited() -> None:
-            # A shell ignores the signal in its background jobs.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
-
         def stream(name: str) -> int:
             if terminal is not None:
                 return terminal
@@ -616,13 +610,12 @@ class Watched:
 
         self.start = time.monotonic()
         self.process = subprocess.Popen(
-            command,
+            ["bash", "-c", f'ulimit -v {MOST_ADDRESSES >> 10}; exec "$0" "$@"', *command],
             stdin=terminal if terminal is not None else subprocess.DEVNULL,
             stdout=stream("stdout"),
             stderr=stream("stderr"),
             env=environment,
             cwd=folder,
-            preexec_fn=limited,
             start_new_session=True,
         )
 
@@ -773,6 +766,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="limit of a cell")
     parser.add_argument("--program", nargs="+", default=[sys.executable, "-m", "stormlog"])
     arguments = parser.parse_args()
+    # A shell ignores the signal in its background jobs; a handler is not inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     base = Path(tempfile.mkdtemp(prefix="stormlog-hostile-", dir=arguments.dir))
     found: list[Cell] = []
     try:

@@ -15,21 +15,18 @@ from pathlib import Path
 import waiting
 
 
-def few_files() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-
-
 def test_a_recording_survives_a_thousand_silent_clients(tmp_path: Path) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    )
     sink = tmp_path / "sink"
     program = [sys.executable, "-c", "import time; time.sleep(600)"]
     watched = subprocess.Popen(program)
     command = [sys.executable, "-m", "stormlog", "track", "--pid", str(watched.pid)]
     command += ["--interval", "0.05", "--sink", str(sink), "--listen", "127.0.0.1:0"]
     errors = (tmp_path / "stderr").open("w+")
-    tracker = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=errors, preexec_fn=few_files
-    )
+    limited = ["bash", "-c", 'ulimit -n 256; exec "$0" "$@"', *command]
+    tracker = subprocess.Popen(limited, stdout=subprocess.DEVNULL, stderr=errors)
     clients: list[socket.socket] = []
     try:
 
