@@ -237,7 +237,8 @@ def load_telemetry_events(
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TelemetryEvents:
     """Load the events of one session: that with ``session_id``, or else that which
-    ``select_default_session`` chooses.
+    ``select_default_session`` chooses. ``path`` is an artifact, or the folder of a run with its
+    sinks.
 
     With ``on_error="skip"`` records that cannot be read are skipped and listed in the
     result's ``damage``. An incomplete last line never raises an error.
@@ -257,7 +258,8 @@ def load_telemetry_sessions(
     *,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> list[LoadedTelemetrySession]:
-    """Load every session of an artifact, in the order of ``sort_session_summaries``."""
+    """Load every session of an artifact, or of the folder of a run with its sinks, in the order of
+    ``sort_session_summaries``."""
     sessions, damage_fields = _core.load_sessions(
         path, permissive_legacy, events_key, _skips(on_error)
     )

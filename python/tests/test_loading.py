@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -121,6 +122,17 @@ def test_named_sessions() -> None:
     assert len(load_telemetry_events(path, session_id=SESSION)) == 11
     with pytest.raises(ValueError, match="^Requested session_id not found: nobody$"):
         load_telemetry_events(path, session_id="nobody")
+
+
+def test_the_folder_of_a_run_is_opened_with_the_sinks_below_it(tmp_path: Path) -> None:
+    shutil.copytree(run("two_ranks"), tmp_path / "run" / "gpu-0")
+    (tmp_path / "run" / "notes.jsonl").write_text('{"author": "ana"}\n')
+    expected = load_telemetry_sessions(run("two_ranks"))
+    found = load_telemetry_sessions(tmp_path / "run")
+    assert [session.summary for session in found] == [session.summary for session in expected]
+    assert len(load_telemetry_events(tmp_path / "run", session_id=SESSION)) == 11
+    events = load_telemetry_events(tmp_path / "run")
+    assert list(events) == list(load_telemetry_events(run("two_ranks")))
 
 
 def test_a_sink_that_was_never_flushed() -> None:

@@ -18,13 +18,17 @@
 //!   Other files below a sink or in a bundle are not part of the recording: loading it does not
 //!   read them, but queries list them.
 //!
-//! A file given by the user is read whatever its name.
+//! Of these files, those of other programs are skipped: files whose text is intact and has none of
+//! the keys of events.
+//!
+//! A file given by the user is read whatever its name and content.
 
 mod artifact;
 mod directory;
 mod files_state;
 mod first_events;
 mod follow;
+mod foreign;
 mod names;
 mod shape;
 mod sink;

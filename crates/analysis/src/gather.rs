@@ -6,9 +6,9 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 use crate::catalog::find_artifacts;
-use crate::columns::EventRef;
+use crate::columns::{EventRef, Events};
 use crate::damage::Damage;
-use crate::load::{LoadOptions, Loaded, LoadedSession, load_sessions};
+use crate::load::{LoadOptions, Loaded, LoadedSession, events_of, load_sessions};
 use crate::load_error::LoadError;
 use crate::pack;
 use crate::timeline::newest_first;
@@ -20,7 +20,7 @@ pub struct Gathered {
     pub loaded: Vec<Loaded>,
     /// The path of each loaded artifact.
     pub files: Vec<PathBuf>,
-    /// Files without telemetry that were found in the given folders.
+    /// Files that are no recordings, found in the given folders.
     pub skipped: Vec<PathBuf>,
     /// For each loaded artifact, whether sessions were removed from it as copies.
     has_removed: Vec<bool>,
@@ -51,7 +51,7 @@ impl Gathered {
 /// Loads all artifacts at the given paths.
 ///
 /// A file that the user gave must load, otherwise the result is an error. A file found in a folder
-/// is skipped when it contains no telemetry.
+/// is skipped when it is no recording.
 pub fn gather(
     paths: &[PathBuf],
     options: &LoadOptions<'_>,
@@ -63,29 +63,56 @@ pub fn gather(
     found.gathered(outcomes)
 }
 
+/// Loads all sessions of an artifact, or of all artifacts in a folder that is none itself, such as
+/// the folder of a run, with the newest session first.
+pub fn load_all_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    match load_sessions(path, options) {
+        Err(LoadError::NotAnArtifact(_)) => {
+            let gathered = gather(&[path.to_path_buf()], options);
+            gathered.map(Gathered::joined).map_err(|(_, error)| error)
+        }
+        loaded => loaded,
+    }
+}
+
+/// Loads the events of the given session, or of the default session, like [`load_all_sessions`].
+pub fn load_all_events(
+    path: &Path,
+    session_id: Option<&str>,
+    options: &LoadOptions<'_>,
+) -> Result<(Events, Vec<Damage>), LoadError> {
+    events_of(load_all_sessions(path, options)?, session_id)
+}
+
 /// The artifacts at some paths, before they are loaded.
 pub(crate) struct Found {
     /// The path of each artifact, and whether the user gave this path.
     pub(crate) files: Vec<(PathBuf, bool)>,
     refused: Vec<Damage>,
+    skipped: Vec<PathBuf>,
 }
 
 impl Found {
     /// Finds the artifacts at the given paths.
     pub(crate) fn at(paths: &[PathBuf]) -> Result<Self, (PathBuf, LoadError)> {
-        let (mut files, mut refused) = (Vec::new(), Vec::new());
+        let (mut files, mut refused, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         for path in paths {
             let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
             // If a pack contains a single file, that file is treated like a file that the user
             // gave.
             let named = pack::unpacked(path).map_err(|error| (path.clone(), error.into()))?;
             refused.extend(found.refused);
+            skipped.extend(found.foreign);
             files.extend(found.paths.into_iter().map(|file| {
                 let is_named = file == *named;
                 (file, is_named)
             }));
         }
-        Ok(Self { files, refused })
+        Ok(Self {
+            files,
+            refused,
+            skipped,
+        })
     }
 
     /// The artifacts with their contents; `outcomes` has an element for each of the files.
@@ -93,7 +120,10 @@ impl Found {
         self,
         outcomes: Vec<Result<Loaded, LoadError>>,
     ) -> Result<Gathered, (PathBuf, LoadError)> {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered {
+            skipped: self.skipped,
+            ..Gathered::default()
+        };
         for ((file, named), outcome) in self.files.into_iter().zip(outcomes) {
             match outcome {
                 Ok(loaded) => {

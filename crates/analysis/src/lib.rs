@@ -48,7 +48,7 @@ pub use catalog::{
 pub use columns::{EventRef, Events, EventsBuilder, Origin, RowId};
 pub use damage::Damage;
 pub use digest::{record_id, sha256_hex};
-pub use gather::{Gathered, gather};
+pub use gather::{Gathered, gather, load_all_events, load_all_sessions};
 pub use load::{
     LoadOptions, Loaded, LoadedSession, OnError, ParsedFiles, Removed, StreamedLines, TooLarge,
     absolute, default_session, load_document, load_events, load_sessions, loaded_of_events,

@@ -393,7 +393,14 @@ pub fn load_events(
     session_id: Option<&str>,
     options: &LoadOptions<'_>,
 ) -> Result<(Events, Vec<Damage>), LoadError> {
-    let loaded = load_sessions(path, options)?;
+    events_of(load_sessions(path, options)?, session_id)
+}
+
+/// The events of the given session, or of the default session, and the damage of the artifact.
+pub(crate) fn events_of(
+    loaded: Loaded,
+    session_id: Option<&str>,
+) -> Result<(Events, Vec<Damage>), LoadError> {
     let session = match session_id {
         _ if loaded.sessions.is_empty() => None,
         None => default_session(&loaded),

@@ -32,7 +32,7 @@ pub(crate) type SessionFields<'py> = (
     Vec<DamageFields>,
 );
 
-/// Loads every session of an artifact, with a list of everything that could not be read.
+/// Loads every session of an artifact or of the folder of a run, with a list of everything that could not be read.
 #[pyfunction]
 pub(crate) fn load_sessions(
     py: Python<'_>,
@@ -47,7 +47,7 @@ pub(crate) fn load_sessions(
         permissive_legacy,
         events_key,
         skip_damaged,
-        |options| stormlog_analysis::load_sessions(&path, options),
+        |options| stormlog_analysis::load_all_sessions(&path, options),
     )?;
     let sessions = loaded.sessions.into_iter();
     let sessions = sessions.map(|session| session_fields(py, session));
@@ -84,7 +84,7 @@ pub(crate) fn load_events(
         permissive_legacy,
         events_key,
         skip_damaged,
-        |options| stormlog_analysis::load_events(&path, session_id, options),
+        |options| stormlog_analysis::load_all_events(&path, session_id, options),
     )?;
     Ok((EventRows(events), fields(&damage)))
 }

@@ -143,6 +143,14 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// The `.jsonl` files of a directory that is no sink whose records are not events.
+    pub(super) fn other_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let files = self.files.iter();
+        files.filter(|file| !is_segment(file) && holds_other_records(file))
+    }
+}
+
 pub(super) fn is_segment(file: &Path) -> bool {
     SinkNames::of_segment(&plain_name(file)).is_some()
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use stormlog_format::{SinkNames, file_names};
 
 use super::directory::Directory;
+use super::foreign::is_foreign;
 use super::names::{holding_folder, is_hidden};
 use super::shape::Shape;
 use super::sink::sink_names;
@@ -100,6 +101,8 @@ pub struct Artifacts {
     /// Entries of a directory that are not read: links that leave it, FIFOs, devices, directories
     /// without permission.
     pub refused: Vec<Damage>,
+    /// Files that clearly are no recordings, although their names suggest events.
+    pub foreign: Vec<PathBuf>,
 }
 
 /// The artifact at a path, or the artifacts below it, sorted by name.
@@ -114,7 +117,7 @@ pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
 }
 
 /// Like [`artifacts_at`], but also returns the artifacts in packs and the entries that are not
-/// read.
+/// read, and lists the files of other programs apart.
 pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
     find(path, Packs::Opened)
 }
@@ -142,10 +145,16 @@ fn find(path: &Path, packs: Packs) -> Result<Artifacts, LoadError> {
     for (directory, place) in walk(path, &roots, Scope::Recordings) {
         if packs == Packs::Opened && directory.shape == Shape::Plain {
             found.open(&directory.packs);
+            found.foreign.extend(directory.other_files().cloned());
         }
         found.add(directory, place);
     }
+    if packs == Packs::Opened {
+        let loose = found.paths.extract_if(.., |path| is_foreign(path));
+        found.foreign.extend(loose);
+    }
     found.paths.sort();
+    found.foreign.sort();
     match (found.paths.is_empty(), missing) {
         (true, Some(missing)) => Err(match found.refused.into_iter().next() {
             None => missing,

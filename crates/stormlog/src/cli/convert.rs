@@ -13,6 +13,7 @@ use stormlog_format::counted;
 use stormlog_report::escape::path_for_terminal;
 
 use super::artifact::{load_failure, warn_of_damage};
+use super::run_files::note_skipped;
 use crate::Exit;
 use crate::console::Console;
 use crate::export::{Compressed, EventFormat, EventWriter};
@@ -59,6 +60,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     };
     drop(progress);
     warn_of_damage(&converted.damage, console)?;
+    note_skipped(&converted.skipped, console)?;
     if arguments.output.as_os_str() != "-" {
         let events = counted(converted.events, "event");
         let output = path_for_terminal(&arguments.output);
@@ -67,11 +69,12 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// The result of a conversion: the number of events written, and the records that were skipped
-/// because they could not be read.
+/// The result of a conversion: the number of events written, the records that were skipped because
+/// they could not be read, and the files that were skipped because they are no recordings.
 struct Converted {
     events: usize,
     damage: Vec<Damage>,
+    skipped: Vec<PathBuf>,
 }
 
 fn format_of(arguments: &Arguments) -> anyhow::Result<EventFormat> {
@@ -135,7 +138,7 @@ fn convert(
     let fails = |error, file: &Path| load_failure(&error, file, arguments.skip_damaged);
     let found = find_artifacts(input).map_err(|error| fails(error, input))?;
     let is_named = found.paths == [&**input];
-    let mut damage = found.refused;
+    let (mut damage, mut skipped) = (found.refused, found.foreign);
     for file in found.paths {
         let read = stream_events(&file, &options, &mut |events| {
             if failed.is_none() {
@@ -148,10 +151,14 @@ fn convert(
         match read {
             // Files in a folder that contain no telemetry are skipped, because a folder of
             // artifacts may contain other files.
-            Err(error) if !is_named && error.is_no_telemetry() => {}
+            Err(error) if !is_named && error.is_no_telemetry() => skipped.push(file),
             read => damage.extend(read.map_err(|error| fails(error, &file))?),
         }
     }
     let events = writer.finish().context("cannot write the output")?;
-    Ok(Converted { events, damage })
+    Ok(Converted {
+        events,
+        damage,
+        skipped,
+    })
 }

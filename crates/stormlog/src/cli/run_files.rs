@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use stormlog_analysis::pack::shown;
 use stormlog_analysis::{Choice, Gathered, LoadOptions, OnError, OpenRun, gather};
+use stormlog_format::counted;
 use stormlog_report::escape::path_for_terminal;
 
-use super::artifact::{load_failure, warn_of_damage};
+use super::artifact::{listed, load_failure, warn_of_damage};
 use crate::console::Console;
 use crate::machine::on_this_machine;
 use crate::progress::Progress;
@@ -54,8 +55,8 @@ pub(crate) fn open(
     .map_err(|(path, error)| load_failure(&error, &path, skip_damaged))
 }
 
-/// Warns about what could not be read of the artifacts, and about files that were skipped because
-/// they contain no telemetry.
+/// Warns about what could not be read of the artifacts, and counts the files that were skipped
+/// because they are no recordings.
 pub(crate) fn warn_of_gathered(
     gathered: &Gathered,
     console: &mut Console<'_>,
@@ -63,9 +64,24 @@ pub(crate) fn warn_of_gathered(
     for loaded in &gathered.loaded {
         warn_of_damage(&loaded.damage, console)?;
     }
-    for file in &gathered.skipped {
-        let file = path_for_terminal(&shown(file));
-        writeln!(console.err, "warning: '{file}' has no telemetry; skipped")?;
+    note_skipped(&gathered.skipped, console)
+}
+
+/// Counts the files in the given folders that were skipped because they are no recordings.
+pub(crate) fn note_skipped(files: &[PathBuf], console: &mut Console<'_>) -> std::io::Result<()> {
+    if files.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let count = counted(files.len(), "file");
+    let what = if files.len() == 1 {
+        "not a recording"
+    } else {
+        "not recordings"
+    };
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| format!("'{}'", path_for_terminal(&shown(file))))
+        .collect();
+    let names = listed(names.iter());
+    writeln!(console.err, "stormlog: {count} skipped: {what} ({names})")
 }

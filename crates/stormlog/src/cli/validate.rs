@@ -13,6 +13,7 @@ use stormlog_format::counted;
 use stormlog_report::escape::{for_terminal, path_for_terminal};
 use stormlog_report::removed_lines;
 
+use super::run_files::note_skipped;
 use crate::Exit;
 use crate::console::Console;
 use crate::progress::Progress;
@@ -77,12 +78,14 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         arguments.paths.iter().map(PathBuf::as_path),
         console.err_is_terminal,
     );
+    let mut skipped = Vec::new();
     let files: Vec<Checked> = arguments
         .paths
         .iter()
-        .flat_map(|path| check_all(path, arguments, &progress))
+        .flat_map(|path| check_all(path, arguments, &progress, &mut skipped))
         .collect();
     drop(progress);
+    note_skipped(&skipped, console)?;
     let valid = files.iter().all(|checked| checked.valid);
     let exit = if valid { Exit::Fine } else { Exit::Failure };
     console.decided = Some(exit);
@@ -95,18 +98,27 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 }
 
 /// Checks an artifact, or all artifacts of a folder, which may contain other files too.
-fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Checked> {
+fn check_all(
+    path: &Path,
+    arguments: &Arguments,
+    progress: &Progress,
+    skipped: &mut Vec<PathBuf>,
+) -> Vec<Checked> {
     let found = find_artifacts(path).unwrap_or_else(|_| Artifacts {
         paths: vec![path.to_path_buf()],
-        refused: Vec::new(),
+        ..Artifacts::default()
     });
+    skipped.extend(found.foreign);
     let is_named = found.paths == [path];
     let refused = found.refused.into_iter();
     let refused = refused.map(|problem| Checked::new(&problem.file.clone(), 0, vec![problem]));
     let checked = found.paths.into_iter().filter_map(|file| {
         let mut events = 0;
         let problems = match check(&file, arguments, progress, &mut events) {
-            Err(error) if !is_named && error.is_no_telemetry() => return None,
+            Err(error) if !is_named && error.is_no_telemetry() => {
+                skipped.push(file);
+                return None;
+            }
             Err(error) => vec![problem_of(&error, &file)],
             Ok(problems) => problems,
         };
