@@ -50,7 +50,7 @@ pub struct Subject {
     /// The id of the run: the one that was recorded, or else the job id, or else the id of the first
     /// session.
     pub run_id: Option<String>,
-    /// The program's name.
+    /// The name that the user gave the run, or else that of its program.
     pub program: Option<String>,
     /// The name of the machine.
     pub host: Option<String>,

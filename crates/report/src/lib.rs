@@ -1,7 +1,8 @@
 //! Draws recordings: every chart is built once as a drawing and written as SVG, PNG or HTML.
 //!
 //! Callers pass sessions that they have already loaded, and marks and findings as plain structs.
-//! This crate opens no file, reads no clock, and uses neither the terminal nor the network.
+//! This crate opens no file, reads no clock, and uses neither the terminal nor the network. Only
+//! [`time::LocalTime`] reads the time zone of the machine.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -60,6 +61,8 @@ mod reduce;
 mod removed;
 mod request;
 pub mod rows;
+mod run_list;
+mod run_name;
 mod scale;
 mod scene;
 mod served;
@@ -93,6 +96,8 @@ pub use picture::{PictureKind, draw};
 pub use png::to_png;
 pub use reduce::{Columns, columns};
 pub use removed::removed_lines;
+pub use run_list::{RunLine, run_list, short_end};
+pub use run_name::run_name;
 pub use scene::Scene;
 pub use served::{comparison_json, drawing_json, held_section, page_script, page_style};
 pub use story::Story;

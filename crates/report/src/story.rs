@@ -2,7 +2,7 @@
 
 use stormlog_analysis::analyze::RunReport;
 use stormlog_analysis::detect::{Diagnosis, Quantity, Severity};
-use stormlog_analysis::timeline::{Run, TimeZero, run_of};
+use stormlog_analysis::timeline::{RankCoverage, Run, TimeZero, run_of};
 use stormlog_analysis::{DiagnosedRun, Loaded, LoadedSession};
 use stormlog_format::{counted, human_duration};
 
@@ -13,7 +13,7 @@ use crate::held::{self, HeldGraph};
 use crate::label::{clean, clean_paragraph};
 use crate::ledger::{LedgerLines, ledger_lines};
 use crate::mark::{Mark, marks_of, marks_of_diagnosis};
-use crate::measure::Measure;
+use crate::measure::{Measure, UNKNOWN};
 use crate::phase::{Phase, phases_of};
 use crate::request::{FailedRequest, requests_of};
 use crate::scale::Span;
@@ -264,6 +264,24 @@ impl Story {
             return measure;
         }
         self.own_measure()
+    }
+
+    /// The highest memory use of a rank of the run, whose coverage is given. If the device memory of
+    /// each process is known, only the memory of the run's own processes counts, because other
+    /// programs may use the same device.
+    pub fn peak(&self, coverage: &[RankCoverage]) -> Option<i64> {
+        let measure = self.own_measure();
+        let ranks = coverage.iter();
+        match measure {
+            Measure::Own => {
+                let tracks = self.tracks.iter();
+                let values = tracks.flat_map(|track| track.values(measure));
+                values.copied().filter(|value| *value != UNKNOWN).max()
+            }
+            Measure::Used => ranks.filter_map(|rank| rank.peaks.used).max(),
+            Measure::Reserved => ranks.filter_map(|rank| rank.peaks.reserved).max(),
+            _ => ranks.filter_map(|rank| rank.peaks.allocated).max(),
+        }
     }
 
     /// The number of samples in all tracks.

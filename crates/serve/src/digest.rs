@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use stormlog_analysis::Pace;
 use stormlog_analysis::pack::is_pack;
-use stormlog_analysis::timeline::{End, RankCoverage};
-use stormlog_report::{Measure, Story, UNKNOWN};
+use stormlog_analysis::timeline::End;
 
 use crate::live::LiveRuns;
 use crate::machine::Machine;
@@ -64,7 +63,7 @@ impl Digest {
             verdict: Some(view.verdict()),
             end: view.run.end(),
             is_running: view.is_running,
-            peak: peak_of(story, &coverage, measure),
+            peak: story.peak(&coverage),
             limit: coverage
                 .iter()
                 .filter_map(|rank| rank.device_total_bytes)
@@ -75,24 +74,6 @@ impl Digest {
             ranks: coverage.len(),
             error: None,
         }
-    }
-}
-
-/// The highest memory use of a rank of the run. If the device memory of each process is known, only
-/// the memory of the run's own processes counts, because other programs may use the same device.
-fn peak_of(story: &Story, coverage: &[RankCoverage], measure: Measure) -> Option<i64> {
-    let ranks = coverage.iter();
-    match measure {
-        Measure::Own => {
-            let values = story
-                .tracks()
-                .iter()
-                .flat_map(|track| track.values(measure));
-            values.copied().filter(|value| *value != UNKNOWN).max()
-        }
-        Measure::Used => ranks.filter_map(|rank| rank.peaks.used).max(),
-        Measure::Reserved => ranks.filter_map(|rank| rank.peaks.reserved).max(),
-        _ => ranks.filter_map(|rank| rank.peaks.allocated).max(),
     }
 }
 

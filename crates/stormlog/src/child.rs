@@ -22,6 +22,14 @@ const LOOK: Duration = Duration::from_millis(50);
 /// end.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
+/// The first word of a command could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot run '{program}': {reason}")]
+pub(crate) struct CannotRun {
+    program: String,
+    reason: String,
+}
+
 /// Starts a command with the environment variables of this process and those in `variables`. The
 /// command inherits the signals that this process ignores: it ignores them too when it starts.
 /// After the command has started, this process catches the signals that it ignored before (with
@@ -38,10 +46,10 @@ pub(crate) fn spawn(
     process.args(arguments);
     process.envs(variables.iter().map(|(name, value)| (name, value)));
     let child = process.spawn().map_err(|error| {
-        let name = program.to_string_lossy();
-        let message = anyhow::anyhow!("cannot run '{name}': {error}");
+        let reason = error.to_string();
+        let program = program.to_string_lossy().into_owned();
         let hint = "check that the program exists and is executable";
-        hinted(message, hint)
+        hinted(CannotRun { program, reason }, hint)
     })?;
     signals.include_ignored();
     Ok(child)

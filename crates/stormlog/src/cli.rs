@@ -27,6 +27,7 @@ mod run;
 mod run_files;
 #[cfg(test)]
 mod schema_tests;
+mod script;
 mod serve;
 mod show;
 mod sink_flags;
@@ -54,9 +55,9 @@ use crate::{Dialect, Exit};
     name = "stormlog",
     version,
     after_help = "Examples:
-  stormlog run --dir run -- python train.py   record an unmodified program
-  stormlog analyze run                        find leaks, spikes and OOM causes
-  stormlog plot run -o timeline.html          draw an interactive timeline
+  stormlog run -- python train.py             record an unmodified program
+  stormlog analyze                            find leaks, spikes and OOM causes
+  stormlog plot                               draw an interactive timeline
   stormlog serve runs                         browse runs, live while they grow
   stormlog diagnose -- python train.py        record, then exit with 2 on a risk
   stormlog                                    open the terminal UI"

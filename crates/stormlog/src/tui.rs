@@ -17,7 +17,7 @@ mod monitor;
 mod outline;
 mod palette;
 mod plot;
-mod recent;
+pub(crate) mod recent;
 mod run;
 mod sampler;
 mod terminal;

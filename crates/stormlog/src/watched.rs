@@ -120,6 +120,8 @@ pub(crate) struct Plan<'a> {
     /// The directory of the recording, which is created if it does not exist.
     pub(crate) root: &'a Path,
     pub(crate) command: &'a [OsString],
+    /// The name that the user gave the run.
+    pub(crate) name: Option<&'a str>,
     pub(crate) interval: Duration,
     /// Additional environment variables for the command.
     pub(crate) variables: &'a [(&'static str, OsString)],
@@ -221,7 +223,7 @@ impl Prepared {
             )),
         }
         Ok(Self {
-            run: identity::describe(&id, plan.command, plan.interval, &identity),
+            run: identity::describe(&id, plan, &identity),
             run_id: id,
             identity,
             inbox,

@@ -6,13 +6,14 @@ use stormlog_format::Text;
 use super::catalog::SourceKind;
 use super::sessions::SessionRow;
 use crate::catalog::first_events;
-use crate::timeline::{Start, runs_of_summaries};
+use crate::timeline::{Program, Start, runs_of_summaries};
 
 /// A run whose sessions have the same run id.
 pub(super) struct RecordedRun<'s> {
     pub(super) id: Text,
-    /// The name of the program, or else a title made of the id.
+    /// The name of the run or of its program, or else a title made of the id.
     pub(super) title: Text,
+    pub(super) program: Program,
     pub(super) sessions: Vec<&'s SessionRow>,
 }
 
@@ -34,14 +35,18 @@ pub(super) fn recorded_runs<'s>(
         let sessions: Vec<&SessionRow> = members.iter().map(|&index| recorded[index].0).collect();
         let mut programs = sessions.iter().filter_map(|row| {
             let program = start_of(row)?.program.as_ref()?;
-            program.name.as_deref().filter(|name| !name.is_empty())
+            program
+                .shown_name()
+                .is_some_and(|name| !name.is_empty())
+                .then_some(program)
         });
-        let title = programs
-            .next()
-            .map_or_else(|| format!("Run {id}").into(), Text::from);
+        let program = programs.next().cloned().unwrap_or_default();
+        let title = program.shown_name();
+        let title = title.map_or_else(|| format!("Run {id}").into(), Text::from);
         RecordedRun {
             id,
             title,
+            program,
             sessions,
         }
     });

@@ -15,7 +15,7 @@ use super::payload::path_text;
 use super::recorded_runs::recorded_runs;
 use super::sessions::SessionRow;
 use crate::in_order::InOrder;
-use crate::timeline::Start;
+use crate::timeline::{Program, Start};
 
 /// The `source_kind` of a run whose sessions have a run id.
 const RECORDED_RUN: &str = "recorded_run";
@@ -40,6 +40,8 @@ pub struct RunContext {
     pub source_ref: Option<Text>,
     #[serde(skip)]
     pub sessions: Vec<SessionRow>,
+    #[serde(skip)]
+    pub program: Program,
     #[serde(skip)]
     pub tags: Vec<Text>,
     #[serde(skip)]
@@ -209,6 +211,7 @@ fn run_contexts(
         let implicit = implicit_run(free_id(run.id), run.title, job, run.sessions);
         runs.push(RunContext {
             source_kind: RECORDED_RUN,
+            program: run.program,
             ..implicit
         });
     }
@@ -290,6 +293,11 @@ fn explicit_run(envelope: &RunEnvelope, mut members: Vec<&SessionRow>) -> RunCon
         source_namespace: envelope.source_namespace.clone(),
         source_ref: envelope.source_ref.clone(),
         sessions: members.into_iter().cloned().collect(),
+        // The title of an envelope is the name that the user gave the run.
+        program: Program {
+            run_name: envelope.title.as_ref().map(Text::to_string),
+            ..Program::default()
+        },
         tags: envelope.tags.clone(),
         metadata: envelope.metadata.clone(),
     }
@@ -316,6 +324,7 @@ fn implicit_run(
         source_namespace: None,
         source_ref: None,
         sessions: members.into_iter().cloned().collect(),
+        program: Program::default(),
         tags: Vec::new(),
         metadata: Map::new(),
     }

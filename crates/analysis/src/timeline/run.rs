@@ -11,10 +11,19 @@ use super::track::{Column, RecordedBy, Track};
 pub struct Program {
     /// The program's name, such as `train.py`.
     pub name: Option<String>,
+    /// The name that the user gave the run.
+    pub run_name: Option<String>,
     /// The command line of the program, with secrets removed.
     pub command: Vec<String>,
     /// The git commit that was checked out when the program started.
     pub commit: Option<String>,
+}
+
+impl Program {
+    /// The name to show for a run: the one that the user gave it, or else that of its program.
+    pub fn shown_name(&self) -> Option<&str> {
+        self.run_name.as_deref().or(self.name.as_deref())
+    }
 }
 
 /// One run of a training job, built from all of its recorded sessions.

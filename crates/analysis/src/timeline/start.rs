@@ -88,6 +88,7 @@ pub(super) fn program_of_start(metadata: &Map) -> Option<Program> {
     let command = run.list("command").iter().filter_map(Value::as_text);
     Some(Program {
         name: text("program"),
+        run_name: text("name").filter(|name| !name.trim().is_empty()),
         command: command
             .map(|word| word.to_str_lossy().into_owned())
             .collect(),

@@ -143,6 +143,8 @@ struct RunKeys<'a> {
     run_id: Option<&'a str>,
     /// The name of the program.
     program: Option<&'a str>,
+    /// The name that the user gave the run with `stormlog run --name`.
+    name: Option<&'a str>,
     /// How the run ended.
     end: &'a End,
     /// How many ranks the job has.
@@ -200,6 +202,7 @@ impl<'a> RunKeys<'a> {
             job_id: run.job_id.as_ref(),
             run_id: run.timeline.id.as_deref(),
             program: run.timeline.program.name.as_deref(),
+            name: run.timeline.program.run_name.as_deref(),
             end: &run.diagnosis.end,
             world_size: run.world_size,
             session_ids: run.sessions.iter().map(|one| &one.session_id).collect(),

@@ -22,10 +22,10 @@ pub(super) fn headline(report: &Report) -> String {
     }
 }
 
-/// The name of a run for the headline: its program or its job, if either is known.
+/// The name of a run for the headline: its own, that of its program or its job, if one is known.
 pub(super) fn name(run: &RunReport) -> String {
-    match (&run.timeline.program.name, &run.job_id) {
-        (Some(program), _) => program.clone(),
+    match (run.timeline.program.shown_name(), &run.job_id) {
+        (Some(name), _) => name.to_owned(),
         (None, Some(job)) => format!("job {}", job.to_str_lossy()),
         (None, None) => "run without a job id".to_owned(),
     }
@@ -42,7 +42,7 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
         clause if clause.is_empty() => "end not recorded".to_owned(),
         clause => clause,
     };
-    let name = run.timeline.program.name.as_ref();
+    let name = run.timeline.program.shown_name();
     let name = name.map_or_else(String::new, |name| format!("{name}, "));
     Some(format!("Analyzed: {name}{}; {end}", run.diagnosis.scope))
 }

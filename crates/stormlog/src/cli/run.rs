@@ -9,18 +9,21 @@ use stormlog_analysis::{Choice, LoadOptions, OpenRun, sinks_of_run};
 use stormlog_report::escape::for_terminal;
 
 use super::export_flags::ExportFlags;
+use super::script::{explained, shell_word};
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
 use crate::machine::on_this_machine;
 use crate::online::{Online, ProgramEnd, Watched};
 use crate::recording::{IdentityArguments, positive_seconds};
+use crate::tui::recent::FOLDER;
 use crate::watched::{self, Ended, Plan};
 
 /// Run an unmodified program and record its memory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stormlog run -- python train.py --epochs 3
+  stormlog run --name 'batch 64' -- python train.py --batch 64
   stormlog run --dir runs/today -- torchrun --nproc-per-node 8 train.py
   stormlog run --alert https://hooks.slack.com/services/... -- python train.py
 
@@ -35,6 +38,9 @@ pub(crate) struct Arguments {
     /// Write the recording to this directory [default: stormlog-runs/TIME-PID]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Name of the run in reports and lists [default: the name of the program]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    name: Option<String>,
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
     interval: Duration,
@@ -54,10 +60,24 @@ pub(crate) struct Arguments {
     exports: ExportFlags,
 }
 
+/// The longest name of a run, in characters.
+const LONGEST_NAME: usize = 100;
+
+fn name(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || text.chars().any(char::is_control) {
+        return Err("must be a text of one line".to_owned());
+    }
+    if text.chars().count() > LONGEST_NAME {
+        return Err(format!("must have at most {LONGEST_NAME} characters"));
+    }
+    Ok(text.to_owned())
+}
+
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let root = match &arguments.dir {
         Some(directory) => directory.clone(),
-        None => Path::new("stormlog-runs").join(stamp()),
+        None => Path::new(FOLDER).join(stamp()),
     };
     // The path of the recording is made absolute, because the recorded program may change its
     // working directory.
@@ -66,6 +86,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let plan = Plan {
         root: &root,
         command: &arguments.command,
+        name: arguments.name.as_deref(),
         interval: arguments.interval,
         variables: if arguments.driver_allocations {
             &driver
@@ -83,7 +104,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     } else {
         watch(&arguments.exports, &root, &mut warn)?
     };
-    let ended = watched::run(&plan, &mut warn)?;
+    let ended =
+        watched::run(&plan, &mut warn).map_err(|error| explained(error, &arguments.command))?;
     if let Some(online) = online {
         let end = if ended.status.success() {
             ProgramEnd::Fine
@@ -179,19 +201,6 @@ fn recorded_bytes(root: &Path) -> u64 {
         .filter_map(|file| file.ok()?.metadata().ok())
         .map(|metadata| metadata.len())
         .sum()
-}
-
-/// A path as a shell argument, relative to the current directory if it is below that directory.
-fn shell_word(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    let path = path.strip_prefix(&here).unwrap_or(path);
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }
 
 fn stamp() -> String {

@@ -172,6 +172,7 @@ fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyh
     let plan = watched::Plan {
         root: &root,
         command,
+        name: None,
         interval: watch.interval,
         variables: &variables,
     };

@@ -132,7 +132,7 @@ pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     let job = run.tracks.iter().find_map(|track| track.job_id.as_deref());
     Subject {
         run_id: run.id.as_deref().map(sendable_text),
-        program: run.program.name.as_deref().map(sendable_text),
+        program: run.program.shown_name().map(sendable_text),
         host: hosts.find(|host| !host.is_empty()).map(sendable_text),
         job_id: job.map(sendable_text),
         recording,

@@ -1,13 +1,14 @@
 //! The identity of a run: its id, its command, the directory and git commit in which it was
 //! started, and its launcher.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use stormlog_analysis::regular_file;
 use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
-use stormlog_redact::{redacted, redacted_words};
+use stormlog_redact::{redacted, redacted_str, redacted_words};
+
+use super::Plan;
 
 /// The environment variable with the run id; it is set if this command was started by another
 /// `stormlog` command, which has assigned the id.
@@ -53,15 +54,11 @@ pub(super) fn run_id(root: &Path, identity: &DistributedIdentity) -> String {
     new_session_id().to_string()
 }
 
-/// The description of a run (its command, program, directory, commit and launcher) that is stored
-/// in its first event.
-pub(super) fn describe(
-    id: &str,
-    command: &[OsString],
-    interval: Duration,
-    identity: &DistributedIdentity,
-) -> Map {
-    let words: Vec<String> = command
+/// The description of a run (its command, program, name, directory, commit and launcher) that is
+/// stored in its first event.
+pub(super) fn describe(id: &str, plan: &Plan<'_>, identity: &DistributedIdentity) -> Map {
+    let words: Vec<String> = plan
+        .command
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
@@ -71,12 +68,15 @@ pub(super) fn describe(
     let list = words.iter().map(|word| Value::text(&**word)).collect();
     map.insert("command", redacted(Value::List(list)));
     map.insert("program", &*program(&words));
+    if let Some(name) = plan.name {
+        map.insert("name", redacted_str(name).as_ref());
+    }
     map.insert("cwd", &*directory.to_string_lossy());
     map.insert("git_commit", git_commit(&directory).map(Text::from));
     map.insert("launcher", launcher(&words).map(Text::from));
     map.insert("job_id", identity.job_id.clone());
     map.insert("stormlog_version", env!("CARGO_PKG_VERSION"));
-    map.insert("interval_s", Value::Float(interval.as_secs_f64()));
+    map.insert("interval_s", Value::Float(plan.interval.as_secs_f64()));
     map
 }
 
