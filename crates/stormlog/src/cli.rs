@@ -19,6 +19,7 @@ mod legacy;
 mod list_format;
 mod named_values;
 mod native_history;
+mod newest_run;
 mod pack;
 mod pictures;
 mod plot;

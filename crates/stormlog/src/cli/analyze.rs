@@ -16,6 +16,7 @@ use stormlog_report::escape::for_terminal;
 use stormlog_report::markdown::escaped;
 
 use super::accept_damage::AcceptDamage;
+use super::newest_run::given_or_newest;
 use super::pictures;
 use super::run_files;
 use crate::Exit;
@@ -34,6 +35,7 @@ use crate::whole_file::write_whole;
 was found; 1 on failure, also when --fail-on cannot judge a recording.
 
 Examples:
+  stormlog analyze
   stormlog analyze run/sink
   stormlog analyze rank*.jsonl.gz
   stormlog analyze run/ --format md >> $GITHUB_STEP_SUMMARY
@@ -42,8 +44,9 @@ Examples:
   stormlog analyze run/ --visualization --plot-dir plots"
 )]
 pub(crate) struct Arguments {
-    /// Files, folders, sinks or bundles, of one run or of several
-    #[arg(required = true, value_name = "PATH")]
+    /// Files, folders, sinks or bundles, of one run or of several [default: the newest run in
+    /// stormlog-runs]
+    #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
@@ -164,7 +167,8 @@ pub(crate) fn positive_hours(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let run = run_files::open(&arguments.paths, arguments.skip_damaged, console)?;
+    let paths = given_or_newest(&arguments.paths, console)?;
+    let run = run_files::open(&paths, arguments.skip_damaged, console)?;
     run_files::warn_of_gathered(run.gathered(), console)?;
     let loaded = run.loaded();
     if arguments.fail_on.is_some() {
@@ -181,7 +185,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             "'stormlog show PATH' lists the sessions and ranks of an artifact",
         )
     })?;
-    if let Some(first) = arguments.paths.first() {
+    if let Some(first) = paths.first() {
         give_states(&mut report, first, console)?;
     }
     let pictures = pictures_of(arguments, loaded, &report, console)?;

@@ -25,6 +25,7 @@ use stormlog_report::issues as render;
 
 use super::list_format::ListFormat;
 use super::named_values::named;
+use super::newest_run::given_or_newest;
 use super::sources::{Sources, warn};
 use crate::Exit;
 use crate::console::Console;
@@ -70,12 +71,12 @@ enum Action {
 /// List issues, most severe and most recent first
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  stormlog issues list runs/
+  stormlog issues list
   stormlog issues list runs/ --state regressed --json
   stormlog issues list runs/ --save")]
 struct List {
     #[command(flatten)]
-    set: ArtifactSet,
+    set: SetOrNewest,
     #[command(flatten)]
     form: Form,
     /// Only of this kind
@@ -103,6 +104,34 @@ struct ArtifactSet {
     /// State file [default: issues.json in or beside the first path]
     #[arg(long, value_name = "FILE")]
     sidecar: Option<PathBuf>,
+}
+
+/// Like [`ArtifactSet`], but without a path, the newest run is searched.
+#[derive(Debug, Args)]
+struct SetOrNewest {
+    /// Sinks, files, bundles, or directories of them [default: the newest run in stormlog-runs]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Ignore missing paths as long as one path has data
+    #[arg(long)]
+    lenient: bool,
+    /// State file [default: issues.json in or beside the first path]
+    #[arg(long, value_name = "FILE")]
+    sidecar: Option<PathBuf>,
+}
+
+impl SetOrNewest {
+    fn resolve(self, console: &mut Console<'_>) -> anyhow::Result<ArtifactSet> {
+        let paths = given_or_newest(&self.paths, console)?.into_owned();
+        let sources = Sources {
+            paths,
+            lenient: self.lenient,
+        };
+        Ok(ArtifactSet {
+            sources,
+            sidecar: self.sidecar,
+        })
+    }
 }
 
 /// How a list is printed.
@@ -269,9 +298,10 @@ fn damaged_sidecar(error: SidecarError) -> anyhow::Error {
 }
 
 fn list(arguments: List, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let found = arguments.set.find(console)?;
+    let set = arguments.set.resolve(console)?;
+    let found = set.find(console)?;
     if arguments.save && found.damaged.is_none() {
-        found.save(&arguments.set.sidecar())?;
+        found.save(&set.sidecar())?;
     }
     let filter = IssueFilter {
         kind: arguments.kind.map(Text::from),

@@ -11,6 +11,7 @@ use stormlog_report::{
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
 use super::named_values::{described, named};
+use super::newest_run::given_or_newest;
 use super::run_files::loading;
 use crate::Exit;
 use crate::console::Console;
@@ -22,6 +23,7 @@ use crate::whole_file::write_whole;
 /// Draw a recording as PNG, SVG or interactive HTML page
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  stormlog plot
   stormlog plot runs/7f3a -o timeline.png
   stormlog plot runs/7f3a -o timeline.html
   stormlog plot events_rank*.json --kind ranks -o ranks.svg --theme dark
@@ -30,8 +32,8 @@ use crate::whole_file::write_whole;
   stormlog plot runs/7f3a --kind dashboard --rank 0,4-7 --title 'batch 64'")]
 pub(crate) struct Arguments {
     /// Sinks, event files or bundles (several are drawn as ranks of one run), or one snapshot
-    /// of PyTorch's allocator
-    #[arg(required = true, value_name = "PATH")]
+    /// of PyTorch's allocator [default: the newest run in stormlog-runs]
+    #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// File to write: .png, .svg or .html [default: KIND.html]
     #[arg(short, long, value_name = "FILE")]
@@ -144,7 +146,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         refuse_what_a_snapshot_has_not(arguments)?;
         return plot_snapshot(snapshot, &path, output, theme, console);
     }
-    let story = story(arguments, console)?;
+    let paths = given_or_newest(&arguments.paths, console)?;
+    let story = story(arguments, &paths, console)?;
     let canvas = Canvas {
         width: arguments.width,
         height: arguments.height,
@@ -200,8 +203,12 @@ fn write(path: &Path, bytes: &[u8], console: &mut Console<'_>) -> anyhow::Result
     Ok(Exit::Fine)
 }
 
-fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Story> {
-    let run = load(arguments, console)?;
+fn story(
+    arguments: &Arguments,
+    paths: &[PathBuf],
+    console: &mut Console<'_>,
+) -> anyhow::Result<Story> {
+    let run = load(arguments.session_id.as_deref(), paths, console)?;
     let mut story = if arguments.no_findings {
         Story::of_run(&run.timeline, &run.sessions.iter().collect::<Vec<_>>())
     } else {
@@ -217,7 +224,7 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
                 "'--rank all' draws every rank",
             )
         } else {
-            anyhow::anyhow!("no samples in '{}'", arguments.paths[0].display())
+            anyhow::anyhow!("no samples in '{}'", paths[0].display())
         });
     };
     let moment = |text: &Option<String>| {
@@ -229,11 +236,14 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
     Ok(story)
 }
 
-fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<DiagnosedRun> {
-    let paths = arguments.paths.iter().map(PathBuf::as_path);
-    let session_id = arguments.session_id.as_deref();
-    let opened = loading(paths, true, console, |options| {
-        on_this_machine(|here| OpenRun::joined(&arguments.paths, session_id, options, here))
+fn load(
+    session_id: Option<&str>,
+    paths: &[PathBuf],
+    console: &mut Console<'_>,
+) -> anyhow::Result<DiagnosedRun> {
+    let files = paths.iter().map(PathBuf::as_path);
+    let opened = loading(files, true, console, |options| {
+        on_this_machine(|here| OpenRun::joined(paths, session_id, options, here))
     });
     let run = opened.map_err(|(path, error)| load_failure(&error, &path, true))?;
     warn_of_damage(&run.damage, console)?;

@@ -4,6 +4,7 @@
 mod findings;
 mod output;
 mod questions;
+mod run_table;
 mod watch;
 
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ use questions::{Attachments, Correlate, Events, Issues, Ooms, Runs, Sessions, Su
 #[command(
     arg_required_else_help = true,
     after_help = "Examples:
+  stormlog query runs
   stormlog query sessions runs/ --status interrupted
   stormlog query events runs/sink --has-alert --limit 20 --json
   stormlog query summary runs/ --metric peak_device_used_bytes
@@ -93,8 +95,13 @@ fn answer(
 
 fn runs(question: Runs, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let filter = question.wanted.filter();
-    answer(&question.sources, console, |store, console| {
+    let sources = question.sources.resolve()?;
+    answer(&sources, console, |store, console| {
         let rows = store.runs(&filter);
+        if question.output.is_for_people() {
+            let text = |width| on_this_machine(|here| run_table::text(&rows, width, here));
+            return question.output.print_text(text, console);
+        }
         let rows = Rows::new(Columns::RUNS, rows.iter().map(RunRow::to_map));
         question.output.print(rows, console)
     })

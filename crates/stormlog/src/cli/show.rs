@@ -19,7 +19,8 @@ use stormlog_report::{
 
 use super::allocator_snapshot;
 use super::artifact::{listed, warn_of_damage};
-use super::run_files::load;
+use super::newest_run::given_or_newest;
+use super::run_files::{load, note_skipped};
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::settle_statuses;
@@ -27,14 +28,15 @@ use crate::machine::settle_statuses;
 /// Show the content of an artifact: sessions, time span, ranks, peaks, damage
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  stormlog show
   stormlog show run/sink
   stormlog show events.json.gz
   stormlog show --json run/sink | jq '.sessions[].peak_allocated_bytes'
   stormlog show cuda_allocator_snapshot.pickle")]
 pub(crate) struct Arguments {
     /// Sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, folder of these, or
-    /// snapshot of PyTorch's allocator
-    path: PathBuf,
+    /// snapshot of PyTorch's allocator [default: the newest run in stormlog-runs]
+    path: Option<PathBuf>,
     /// Skip and list records that cannot be read
     #[arg(long)]
     skip_damaged: bool,
@@ -50,23 +52,24 @@ const ROWS: usize = 20;
 const LEDGERS: usize = 8;
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    if is_pickle(&arguments.path) {
-        allocator_snapshot::show(&arguments.path, arguments.json, console)?;
+    if let Some(path) = arguments.path.as_deref().filter(|path| is_pickle(path)) {
+        allocator_snapshot::show(path, arguments.json, console)?;
         return Ok(Exit::Fine);
     }
-    let paths = std::slice::from_ref(&arguments.path);
-    let mut gathered = load(paths, arguments.skip_damaged, console)?;
+    let paths = given_or_newest(arguments.path.as_slice(), console)?;
+    let mut gathered = load(&paths, arguments.skip_damaged, console)?;
+    note_skipped(&gathered.skipped, console)?;
     let sessions = gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions);
     settle_statuses(sessions);
     let runs = runs_of(&gathered);
     let loaded = gathered.joined();
     if arguments.json {
-        let path = arguments.path.to_string_lossy();
+        let path = paths[0].to_string_lossy();
         let runs = runs.into_iter().map(RunKeys::of).collect();
         console.print_json(&Document::of(path, &loaded, runs))?;
     } else {
         let limits = limits_of_recording(runs.iter().map(|(run, _)| run));
-        print(&arguments.path, &loaded, limits, console)?;
+        print(&paths[0], &loaded, limits, console)?;
         if let Some((run, _)) = runs.first() {
             let ledgers = ledger_texts(run, console.width());
             write!(console.out, "{ledgers}")?;
@@ -312,6 +315,8 @@ struct RunKeys {
     /// session.
     run_id: Option<String>,
     program: Option<String>,
+    /// The name that the user gave the run with `stormlog run --name`.
+    name: Option<String>,
     session_ids: Vec<Text>,
     end: End,
     /// What was recorded of each resource: the host memory and each device of each process.
@@ -329,6 +334,7 @@ impl RunKeys {
             ledgers: ledgers(&run),
             run_id: run.id,
             program: run.program.name,
+            name: run.program.run_name,
         }
     }
 }

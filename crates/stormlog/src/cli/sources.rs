@@ -11,6 +11,7 @@ use stormlog_analysis::regular_file;
 use stormlog_report::escape::path_for_terminal;
 
 use super::artifact::{load_failure, warn_of_first};
+use super::newest_run::given_or_all_runs;
 use crate::console::Console;
 use crate::failure::hinted;
 use stormlog_format::file_names;
@@ -24,6 +25,27 @@ pub(crate) struct Sources {
     /// Ignore missing paths as long as one path has data
     #[arg(long)]
     pub(crate) lenient: bool,
+}
+
+/// Paths to query; without a path, the folder with the recordings of `stormlog run`.
+#[derive(Debug, Args)]
+pub(crate) struct SourcesOrRuns {
+    /// Sinks, files, bundles, or directories of them [default: stormlog-runs]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Ignore missing paths as long as one path has data
+    #[arg(long)]
+    lenient: bool,
+}
+
+impl SourcesOrRuns {
+    /// The given paths, or the folder of the runs if it has any.
+    pub(crate) fn resolve(self) -> anyhow::Result<Sources> {
+        Ok(Sources {
+            paths: given_or_all_runs(self.paths)?,
+            lenient: self.lenient,
+        })
+    }
 }
 
 impl Sources {

@@ -1,4 +1,5 @@
-//! Lists recent runs, for a terminal UI that was started without a path.
+//! Lists recent runs, for a terminal UI that was started without a path, and finds the newest run,
+//! for commands that were started without a path.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -102,8 +103,18 @@ fn sinks_in(folder: &Path) -> Vec<PathBuf> {
 
 /// The runs in a folder and in its subfolder `stormlog-runs`, newest first.
 pub(crate) fn runs(here: &Path) -> Vec<Recent> {
-    let found = [here.join(FOLDER), here.to_path_buf()];
-    let mut found: Vec<(Option<SystemTime>, PathBuf)> = found
+    runs_in(&[here.join(FOLDER), here.to_path_buf()])
+}
+
+/// The newest run in the subfolder `stormlog-runs` of a folder: the one that started last. `None`
+/// if that subfolder contains no run.
+pub(crate) fn newest(here: &Path) -> Option<Recent> {
+    runs_in(&[here.join(FOLDER)]).into_iter().next()
+}
+
+/// The runs directly in some folders, newest first.
+fn runs_in(folders: &[PathBuf]) -> Vec<Recent> {
+    let mut found: Vec<(Option<SystemTime>, PathBuf)> = folders
         .iter()
         .flat_map(|folder| entries(folder))
         .map(|path| {

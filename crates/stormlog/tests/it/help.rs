@@ -101,7 +101,7 @@ fn without_arguments_the_help_is_bad_usage() {
 fn bad_usage_is_told_on_standard_error_and_ends_with_1() {
     let usages: [&[&str]; 5] = [
         &["shw"],
-        &["show"],
+        &["pack"],
         &["show", "--jsn", "x"],
         &["convert", "x"],
         &["completions", "cmd"],

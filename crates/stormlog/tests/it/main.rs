@@ -11,6 +11,7 @@ mod help;
 mod hostile_files;
 mod issues;
 mod lake;
+mod newest_run;
 mod outputs;
 mod pack;
 mod query;

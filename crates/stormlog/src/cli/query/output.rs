@@ -9,7 +9,7 @@ use stormlog_format::Map;
 use stormlog_report::rows::{Form, Printer, Rows};
 
 use crate::console::Console;
-use crate::whole_file::write_in_pieces;
+use crate::whole_file::{write_in_pieces, write_whole};
 
 /// Output flags of queries whose rows have only simple values.
 #[derive(Debug, Args)]
@@ -73,6 +73,27 @@ struct NestedForm {
 }
 
 impl Flat {
+    /// Whether the user wants a table without the exact values.
+    pub(crate) fn is_for_people(&self) -> bool {
+        let FlatForm {
+            json, jsonl, csv, ..
+        } = self.form;
+        !(json || jsonl || csv || self.raw)
+    }
+
+    /// Prints what `text` returns for the width of the terminal, which is `None` for other outputs.
+    pub(crate) fn print_text(
+        &self,
+        text: impl FnOnce(Option<usize>) -> String,
+        console: &mut Console<'_>,
+    ) -> anyhow::Result<()> {
+        if let Some(path) = &self.output {
+            return write_whole(path, text(None).as_bytes());
+        }
+        let width = console.out_is_terminal.then(|| console.width());
+        Ok(console.out.write_all(text(width).as_bytes())?)
+    }
+
     pub(crate) fn print<I: Iterator<Item = Map>>(
         &self,
         rows: Rows<I>,

@@ -9,7 +9,7 @@ use stormlog_format::Text;
 
 use super::output::{Flat, Nested};
 use crate::cli::named_values::named;
-use crate::cli::sources::Sources;
+use crate::cli::sources::{Sources, SourcesOrRuns};
 
 /// List runs: one per stormlog_run.json; others by run id or job id
 #[expect(
@@ -18,11 +18,12 @@ use crate::cli::sources::Sources;
 )]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  stormlog query runs
   stormlog query runs experiments/
   stormlog query runs experiments/ --job-id 4711 --json")]
 pub(super) struct Runs {
     #[command(flatten)]
-    pub(super) sources: Sources,
+    pub(super) sources: SourcesOrRuns,
     #[command(flatten)]
     pub(super) output: Flat,
     #[command(flatten)]
