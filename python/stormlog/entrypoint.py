@@ -35,6 +35,8 @@ def _run(dialect: str, argv: list[str] | None) -> int:
     # it.
     os.environ["STORMLOG_RUN_PACKAGE"] = os.path.dirname(os.path.dirname(__file__))
     os.environ["STORMLOG_PYTHON_VERSION"] = sys.version
+    # `stormlog demo` runs a Python program.
+    os.environ["STORMLOG_PYTHON"] = sys.executable or ""
     # Rust does not return to the interpreter while it works, so Ctrl+C must end the process
     # directly. A shell starts a background job with SIGINT ignored; it stays ignored, also for the
     # programs that we start.

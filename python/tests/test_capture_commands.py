@@ -141,11 +141,28 @@ def test_what_cannot_be_tracked_is_told(tmp_path: Path) -> None:
         assert result.returncode == 1 and message in result.stderr, (arguments, result)
 
 
-def test_demo_finds_its_own_leak(tmp_path: Path) -> None:
-    result = run("demo", "--seconds", "4", "--dir", tmp_path / "demo")
+def test_the_demo_names_the_variable_and_the_line_that_leak(tmp_path: Path) -> None:
+    result = run("demo", "--dir", tmp_path / "demo")
     assert result.returncode == 0, result.stderr
-    assert "leak" in result.stdout
-    assert len(only_session(tmp_path / "demo").events) > 50
+    lines = (tmp_path / "demo" / "service.py").read_text().splitlines()
+    line = 1 + next(at for at, text in enumerate(lines) if "PAGES[session] = page" in text)
+    assert f"Items added at service.py:{line} in handle" in result.stdout
+    assert "Held by `PAGES` in `__main__`" in result.stdout
+    assert "warning host_leak" in result.stdout
+    assert f"$ stormlog analyze {tmp_path}/demo/run\n" in result.stderr
+    assert "<svg" in (tmp_path / "demo" / "timeline.html").read_text()
+
+
+def test_a_demo_keeps_the_recordings_of_earlier_demos(tmp_path: Path) -> None:
+    for name in ("run", "run-2"):
+        result = run("demo", "--seconds", "0.5", "--dir", tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert only_session(tmp_path / name).events
+
+
+def test_the_demo_does_not_run_without_a_recording(tmp_path: Path) -> None:
+    disabled = run("demo", "--dir", tmp_path, env={**os.environ, "STORMLOG_DISABLE": "1"})
+    assert disabled.returncode == 1 and "STORMLOG_DISABLE=1 is set" in disabled.stderr
 
 
 def test_the_old_commands_print_what_they_always_did(tmp_path: Path) -> None:

@@ -1,123 +1,157 @@
-//! `stormlog demo`: records this process while it allocates and leaks memory like a training
-//! program, then analyzes the recording and draws it.
+//! `stormlog demo`: runs a small Python service with a memory leak under `stormlog run`, then
+//! analyzes the recording and draws it, with the commands that a user would type.
 
 use std::ffi::OsString;
-use std::hint::black_box;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use stormlog_capture::collect::host::{self, HostCollector, Target};
-use stormlog_capture::record::phases::PhaseThread;
-use stormlog_capture::record::{RecordOptions, Recorder};
-use stormlog_capture::store::SinkConfig;
-use stormlog_format::SessionStatus;
+use anyhow::Context as _;
+use stormlog_report::escape::for_terminal;
 
+use super::script::shell_word;
 use crate::console::Console;
-use crate::recording::{IdentityArguments, positive_seconds, record_options};
-use crate::signals::Signals;
-use crate::{Dialect, Exit};
+use crate::failure::hinted;
+use crate::recording::positive_seconds;
+use crate::whole_file::write_whole;
+use crate::{Dialect, Exit, watched};
 
-/// Bytes that every step of the demo allocates and frees.
-const BATCH_BYTES: usize = 24 << 20;
+/// The service, and the name of its file in the directory of the demo.
+const SERVICE: &str = include_str!("demo/service.py");
+const SERVICE_NAME: &str = "service.py";
 
-/// Bytes that every step of the demo allocates and never frees.
-const LEAK_BYTES: usize = 1 << 20;
+/// The environment variable in which the Python package passes the interpreter that it runs in.
+const PYTHON: &str = "STORMLOG_PYTHON";
 
-/// The leak of the demo stops at this number of bytes, so that it never fills the machine's memory.
-const MOST_LEAKED: usize = 512 << 20;
-
-/// The memory size in bytes that the demo's device reports. The leak threshold is a share of the
-/// device memory, so a fixed size gives the same result on a laptop and on a machine with a
-/// terabyte of memory.
-const LIMIT_BYTES: u64 = 2 << 30;
-
-/// Record a small workload with a leak, analyze it and draw its timeline
+/// Record a small Python service with a leak, find its line and draw the timeline
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "The demo prints and runs the commands 'stormlog run', 'stormlog analyze' and
+'stormlog plot'. It needs Python 3.
+
+Examples:
   stormlog demo
-  stormlog demo --seconds 20 --dir demo-run")]
+  stormlog demo --seconds 60 --dir demo"
+)]
 pub(crate) struct Arguments {
-    /// Write the recording to this directory
+    /// Write the service, its recording and its timeline to this directory
     #[arg(long, value_name = "DIR", default_value = "stormlog-demo")]
     dir: PathBuf,
-    /// Run the workload for this many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = positive_seconds)]
+    /// Run the service for this many seconds; a sure verdict needs about 25
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = positive_seconds)]
     seconds: Duration,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let collector = HostCollector::new(Target::ThisProcess, host::Detail::Resident)
-        .limited_to(Some(LIMIT_BYTES));
-    let identity = IdentityArguments::default().resolve()?;
-    let (pid, interval) = (std::process::id(), Duration::from_millis(20));
-    let options = RecordOptions {
-        sink: Some(SinkConfig::new(&arguments.dir)),
-        ..record_options("stormlog.demo", pid, identity, interval)
-    };
-    let recorder = Recorder::new(options, vec![Box::new(collector)], None);
+    if watched::is_disabled() {
+        let error = anyhow::anyhow!("STORMLOG_DISABLE=1 is set, so nothing is recorded");
+        return Err(hinted(error, "unset STORMLOG_DISABLE"));
+    }
+    let python = Interpreter::find()?;
+    let folder = &arguments.dir;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create '{}'", folder.display()))?;
+    let service = folder.join(SERVICE_NAME);
+    write_whole(&service, SERVICE.as_bytes())?;
+    let seconds = arguments.seconds.as_secs_f64();
+    let file = for_terminal(&shell_word(&service)).into_owned();
     writeln!(
         console.err,
-        "running {seconds} s of training with a leak of {leak} KiB per step on a {device} GiB \
-         device",
-        seconds = arguments.seconds.as_secs_f64(),
-        leak = LEAK_BYTES >> 10,
-        device = LIMIT_BYTES >> 30
+        "{file} is a small service with a memory leak; it runs for {seconds} s."
     )?;
-    let signals = Signals::that_end()?;
-    recorder.start()?;
-    let start = Instant::now();
-    let mut leaked: Vec<Vec<u8>> = Vec::new();
-    let mut steps = 0_u64;
-    let main = PhaseThread {
-        id: 1,
-        name: "main".into(),
-    };
-    let epoch = recorder.enter_phase(&"train".into(), &main, None);
-    while start.elapsed() < arguments.seconds && signals.take().is_none() {
-        step(&mut leaked);
-        steps += 1;
-        std::thread::sleep(Duration::from_millis(20));
+    if !python.has_package {
+        writeln!(
+            console.err,
+            "stormlog: the Python package stormlog is not installed for this interpreter, so the \
+             report cannot name the line that leaks (pip install stormlog)"
+        )?;
     }
-    if let Some(Ok(epoch)) = epoch {
-        let _ = recorder.exit_phase(&epoch.scope_id, main.id, None);
-    }
-    recorder.stop(SessionStatus::Completed);
-    drop(leaked);
-    writeln!(
-        console.err,
-        "{steps} steps recorded in '{}'; running 'stormlog analyze'",
-        arguments.dir.display()
+    let recording = free_folder(folder);
+    let recorded = call(
+        &[
+            "run".into(),
+            "--dir".into(),
+            recording.clone().into(),
+            "--".into(),
+            python.program,
+            service.into(),
+            seconds.to_string().into(),
+        ],
+        console,
     )?;
-    let analyze = [OsString::from("analyze"), arguments.dir.clone().into()];
-    let exit = crate::run(Dialect::Stormlog, analyze, console);
-    if exit != Exit::Fine {
-        return Ok(exit);
+    if !matches!(recorded, Exit::Fine | Exit::Child(0)) {
+        return Ok(recorded);
     }
-    let page = arguments.dir.join("timeline.html");
-    let plot = [
-        "plot".into(),
-        arguments.dir.clone().into(),
-        "-o".into(),
-        page.into_os_string(),
-    ];
-    Ok(crate::run(Dialect::Stormlog, plot, console))
+    let analyzed = call(&["analyze".into(), recording.clone().into()], console)?;
+    if analyzed != Exit::Fine {
+        return Ok(analyzed);
+    }
+    let page = folder.join("timeline.html");
+    let plot = ["plot", "-o"].map(OsString::from);
+    let [plot, output] = plot;
+    call(&[plot, recording.into(), output, page.into()], console)
 }
 
-/// One training step: allocates and frees a batch, and leaks a little.
-fn step(leaked: &mut Vec<Vec<u8>>) {
-    let batch = touched(BATCH_BYTES);
-    if leaked.len() * LEAK_BYTES < MOST_LEAKED {
-        leaked.push(touched(LEAK_BYTES));
-    }
-    drop(black_box(batch));
+/// Prints a command line of `stormlog` and runs it.
+fn call(words: &[OsString], console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let typed: Vec<String> = words
+        .iter()
+        .map(|word| shell_word(Path::new(word)))
+        .collect();
+    let typed = typed.join(" ");
+    // Standard output is flushed, so that both outputs appear in order.
+    console.out.flush()?;
+    writeln!(console.err, "\n$ stormlog {}", for_terminal(&typed))?;
+    Ok(crate::run(Dialect::Stormlog, words.to_vec(), console))
 }
 
-/// Allocates memory and writes to each page, because the kernel provides no memory for a page that
-/// was never written.
-fn touched(bytes: usize) -> Vec<u8> {
-    let mut block = vec![0_u8; bytes];
-    for byte in block.iter_mut().step_by(4096) {
-        *byte = 1;
+/// A new folder for the recording. Recordings of earlier demos are kept.
+fn free_folder(folder: &Path) -> PathBuf {
+    let others = (2..).map(|number| format!("run-{number}"));
+    let mut names = std::iter::once("run".to_owned()).chain(others);
+    let free = names.find(|name| fs::symlink_metadata(folder.join(name)).is_err());
+    folder.join(free.unwrap_or_default())
+}
+
+/// The Python interpreter that runs the service.
+struct Interpreter {
+    program: OsString,
+    /// Whether the recorder can look inside: this program comes from the Python package, or the
+    /// package is installed for the interpreter.
+    has_package: bool,
+}
+
+impl Interpreter {
+    /// The interpreter of the Python package that this program comes from, or else the first of the
+    /// usual names.
+    fn find() -> anyhow::Result<Self> {
+        let own = std::env::var_os(PYTHON).filter(|path| !path.is_empty());
+        if let Some(program) = own {
+            return Ok(Self {
+                program,
+                has_package: true,
+            });
+        }
+        let mut names = ["python3", "python"].into_iter().map(OsString::from);
+        let Some(program) = names.find(|name| runs(name, "")) else {
+            let error =
+                anyhow::anyhow!("the demo needs Python 3, and neither python3 nor python runs");
+            let hint = "install Python, or record a program of your own: stormlog run -- COMMAND";
+            return Err(hinted(error, hint));
+        };
+        Ok(Self {
+            has_package: runs(&program, "import stormlog"),
+            program,
+        })
     }
-    block
+}
+
+/// Whether an interpreter of Python 3 runs a line of code without an error.
+fn runs(interpreter: &OsString, code: &str) -> bool {
+    let code = format!("import sys; assert sys.version_info >= (3, 8)\n{code}");
+    let mut command = Command::new(interpreter);
+    let command = command.args(["-c", &code]);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let status = command.stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }
