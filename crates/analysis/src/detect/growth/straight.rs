@@ -150,6 +150,10 @@ fn without_shutdown(y: &[f64]) -> usize {
     while kept > first && y[kept - 1] < 0.9 * before {
         kept -= 1;
     }
+    // A sample may show the program while it frees its memory, at a level that is not low yet.
+    while kept < y.len() && kept > first && y[kept - 1] < y[kept - 2] {
+        kept -= 1;
+    }
     kept
 }
 
@@ -473,6 +477,23 @@ mod tests {
     fn collected_garbage_is_no_line() {
         assert_eq!(found(|t| MIB * (t % 9.0)), None);
         assert_eq!(found(|t| MIB * (t % 26.0)), None);
+    }
+
+    #[test]
+    fn a_sample_in_the_middle_of_the_shutdown_gives_nothing_back() {
+        // At 39.7 s the program frees its memory, of which it still holds most.
+        let level = |t: f64| match t {
+            ..39.65 => MIB * 2.0 * t,
+            39.65..39.75 => MIB * 65.0,
+            _ => -100.0 * MIB,
+        };
+        let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
+        let y: Vec<f64> = t.iter().map(|&t| 110.0 * MIB + level(t)).collect();
+        let line = find(&Series { t, y }, 24, MIB).unwrap();
+        assert!((line.end - 39.6).abs() < 0.01, "{line:?}");
+        // Growth whose last samples fall, but that was not freed, is no shutdown.
+        let y: Vec<f64> = vec![10.0; 38].into_iter().chain([12.0, 11.5]).collect();
+        assert_eq!(without_shutdown(&y), 40);
     }
 
     #[test]
