@@ -51,7 +51,6 @@ pub(crate) struct Digest {
 impl Digest {
     pub(crate) fn of(view: &View) -> Self {
         let story = &view.story;
-        let measure = story.own_measure();
         let span = view.run.span_ns();
         let drawn = span.map(|span| story.curve(span, POINTS));
         let low = drawn.as_ref().map_or(0, |curve| curve.low);

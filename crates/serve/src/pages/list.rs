@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 use stormlog_analysis::detect::Level;
 use stormlog_analysis::pack::is_pack;
 use stormlog_format::human_duration;
-use stormlog_report::{Badge, time};
+use stormlog_report::time::{self, LocalTime};
+use stormlog_report::{Badge, run_name};
 
 use super::words::{self, size, sparkline};
 use crate::app::App;
@@ -92,9 +93,12 @@ struct Rows {
 struct Row {
     id: String,
     name: String,
+    /// The folder of the run, which identifies it among runs of one program.
+    folder: String,
     end: String,
     end_class: &'static str,
     started: String,
+    ago: String,
     duration: String,
     ranks: String,
     spark: String,
@@ -159,7 +163,7 @@ impl Known {
         search.split_whitespace().all(|word| text.contains(word))
     }
 
-    fn row(&self) -> Row {
+    fn row(&self, local: &LocalTime) -> Row {
         let entry = &self.entry;
         let started = entry
             .started_ns
@@ -171,10 +175,17 @@ impl Known {
         let commit = entry.program.commit.as_deref().unwrap_or_default();
         let mut row = Row {
             id: entry.id.clone(),
-            name: entry.name.clone(),
+            name: if entry.program.shown_name().is_some() {
+                let job = entry.job.as_ref().map(|job| job.to_str_lossy());
+                run_name(&entry.program, job.as_deref(), started, local)
+            } else {
+                entry.name.clone()
+            },
+            folder: entry.name.clone(),
             end: if entry.is_running { "running" } else { "…" }.to_owned(),
             end_class: if entry.is_running { "live" } else { "" },
             started: started.map_or_else(String::new, time::moment),
+            ago: started.map_or_else(String::new, |at| local.ago(at)),
             duration: length.map_or_else(String::new, human_duration),
             ranks: if entry.ranks == 0 {
                 String::new()
@@ -276,6 +287,7 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
         "verdict" => known.sort_by_key(|one| Reverse(one.level())),
         _ => {}
     }
+    let local = LocalTime::of_this_machine(app.machine.now_ns());
     let found = known.len();
     let pages = found.div_ceil(ROWS).max(1);
     let page = wish.page.min(pages - 1);
@@ -289,7 +301,7 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
     }
     app.digests.want(&wanted);
     Rows {
-        shown: shown.iter().map(Known::row).collect(),
+        shown: shown.iter().map(|one| one.row(&local)).collect(),
         found,
         all,
         running,

@@ -39,7 +39,7 @@ fn whose(finding: &Finding, has_ranks: bool, run: &Run) -> String {
         (true, None) => "all ranks".to_owned(),
         _ if is_named => String::new(),
         _ if finding.device_id >= 0 => format!("GPU {}", finding.device_id),
-        _ => run.program.name.clone().unwrap_or_default(),
+        _ => run.program.shown_name().unwrap_or_default().to_owned(),
     }
 }
 

@@ -64,7 +64,7 @@ fn line(
         started: started_ns.map_or_else(String::new, |at| local.ago(at)),
         ended: end.unwrap_or_else(|| status(row, here).to_owned()),
         peak_bytes: run.and_then(|run| Story::of_diagnosed(run).peak(&run.timeline.by_rank())),
-        verdict: run.map(|run| run.diagnosis.headline_without_end().to_string()),
+        verdict: run.map(|run| run.diagnosis.verdict().verdict),
         folder: folder(row).display().to_string(),
         run_id: context.run_id.to_string(),
         job: job.unwrap_or_default(),
