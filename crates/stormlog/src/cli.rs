@@ -213,6 +213,9 @@ fn parse<P: Parser>(
 }
 
 #[cfg(test)]
+pub(crate) use run::verdict as verdict_of_run;
+
+#[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 

@@ -30,6 +30,8 @@ mod equal_numbers;
 #[cfg(test)]
 mod same_runs;
 #[cfg(test)]
+mod same_verdict;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;

@@ -48,6 +48,7 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         .collect();
     urgency::attach(&mut answers);
     companion::demote(&mut answers);
+    companion::share_holder(&mut answers);
     lines::write(&mut answers, run);
     let (notes, notes_left_out) = phase_peak::notes(run);
     Diagnosis {

@@ -179,7 +179,7 @@ const MOST_ANALYZED: u64 = 1 << 30;
 
 /// The verdict on the run with the given id, or the reason why there is none. Other runs may be
 /// recorded in the same directory, before it or at the same time.
-fn verdict(root: &Path, run_id: &str) -> Result<String, &'static str> {
+pub(crate) fn verdict(root: &Path, run_id: &str) -> Result<String, &'static str> {
     if recorded_bytes(root) > MOST_ANALYZED {
         return Err("the recording is larger than 1 GiB");
     }

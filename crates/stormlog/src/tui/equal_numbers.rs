@@ -37,6 +37,15 @@ fn fixtures() -> Vec<PathBuf> {
 
 /// What a `stormlog` command with these arguments prints on standard output; `None` if it fails.
 fn output(arguments: &[&str]) -> Option<Vec<u8>> {
+    let (exit, out) = run(arguments);
+    (exit == Exit::Fine).then_some(out)
+}
+
+pub(super) fn exit_of(arguments: &[&str]) -> Exit {
+    run(arguments).0
+}
+
+fn run(arguments: &[&str]) -> (Exit, Vec<u8>) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut console = Console {
         out: &mut out,
@@ -48,7 +57,7 @@ fn output(arguments: &[&str]) -> Option<Vec<u8>> {
     };
     let arguments = arguments.iter().map(OsString::from);
     let exit = crate::run(Dialect::Stormlog, arguments, &mut console);
-    (exit == Exit::Fine).then_some(out)
+    (exit, out)
 }
 
 pub(super) fn document(arguments: &[&str]) -> Option<Value> {
@@ -57,7 +66,7 @@ pub(super) fn document(arguments: &[&str]) -> Option<Value> {
 }
 
 /// The data of the HTML page that `stormlog plot` writes for a run, which is JSON inside the page.
-fn page(path: &str) -> Value {
+pub(super) fn page(path: &str) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("page.html");
     let file = file.to_str().expect("a name");
@@ -69,7 +78,7 @@ fn page(path: &str) -> Value {
 }
 
 /// The run that the terminal UI shows after it has opened a path.
-fn on_screen(path: &Path) -> OpenedRun {
+pub(super) fn on_screen(path: &Path) -> OpenedRun {
     let (replies, inbox) = channel();
     let requests = worker::start(replies);
     let open = Effect::Open(vec![path.to_path_buf()]);

@@ -84,7 +84,7 @@ impl Machine for Still {
     }
 }
 
-fn serve() -> (Server, SocketAddr) {
+pub(super) fn serve() -> (Server, SocketAddr) {
     let binding = Binding::bind("127.0.0.1:0", Token::random()).expect("an address");
     let address = binding.address();
     let pages = router(folders(), Arc::new(Still), binding.stopping()).expect("threads");
@@ -92,16 +92,21 @@ fn serve() -> (Server, SocketAddr) {
     (server, address)
 }
 
+/// The answer of the server to a request for a page.
+pub(super) fn request(address: SocketAddr, target: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("an answer");
+    page
+}
+
 /// The list of `serve`, reduced to the runs that a search finds, once the folders were searched.
 fn listed(address: SocketAddr, search: &str) -> Vec<String> {
     let begun = Instant::now();
     loop {
-        let mut stream = TcpStream::connect(address).expect("the server listens");
-        let request =
-            format!("GET /?q={search} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut page = String::new();
-        stream.read_to_string(&mut page).expect("an answer");
+        let page = request(address, &format!("/?q={search}"));
         if !page.contains(LOOKING) {
             let links = page.split("<a href=\"/run/").skip(1);
             return links
