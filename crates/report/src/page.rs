@@ -241,7 +241,7 @@ impl Builder {
         });
         let colour = measure_colour(focus.measure);
         let line = self.line(&focus.track, focus.measure, focus.measure.as_str(), colour);
-        let id = self.track(&focus.track, &focus.title, &[line]);
+        let id = self.derived_track(&focus.track, &focus.title, &[line]);
         self.panel(&focus.title, &[id], None);
         if let Some(Value::Map(panel)) = self.panels.last_mut() {
             if let Value::Map(spec) = &mut spec {
@@ -281,7 +281,7 @@ impl Builder {
                 "process",
                 measure_colour(Measure::Used),
             );
-            self.strip = Some(self.track(track, "process", &[line]));
+            self.strip = Some(self.derived_track(track, "process", &[line]));
         }
     }
 
@@ -427,6 +427,15 @@ impl Builder {
             panel.insert(flag, Value::Bool(true));
         }
         self.panels.push(Value::Map(panel));
+    }
+
+    /// Adds values that other tracks of the page contain too.
+    fn derived_track(&mut self, track: &DrawnTrack, label: &str, lines: &[Line]) -> i64 {
+        let id = self.track(track, label, lines);
+        if let Some(Value::Map(entry)) = self.tracks.last_mut() {
+            entry.insert("derived", Value::Bool(true));
+        }
+        id
     }
 
     /// Adds the samples of a track in the shown time range to the page; returns the index of the

@@ -44,6 +44,8 @@ export interface Track {
   /** From every sample to the coarsest level. */
   levels: Level[];
   notes?: (string | null)[];
+  /** Whether other tracks contain its values too. */
+  derived?: boolean;
 }
 
 export interface Mark {

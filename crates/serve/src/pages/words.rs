@@ -111,4 +111,27 @@ mod tests {
             "{drawn}"
         );
     }
+
+    #[test]
+    fn growth_far_below_the_limit_fills_its_curve() {
+        let digest = Digest {
+            verdict: Some((Severity::Warning, "a leak".to_owned())),
+            peak: Some(1000),
+            limit: Some(2000),
+            curve: vec![Some(100), Some(110)],
+            curve_low: 98,
+            ..Digest::default()
+        };
+        let drawn = sparkline(&digest);
+        assert!(!drawn.contains("class=\"limit\""), "{drawn}");
+        let line = drawn.split("class=\"line\" d=\"M").nth(1).unwrap();
+        let heights: Vec<f64> = line
+            .split('"')
+            .next()
+            .unwrap()
+            .split('L')
+            .map(|point| point.split(' ').nth(1).unwrap().parse().unwrap())
+            .collect();
+        assert!(heights[0] - heights[1] > HEIGHT / 3.0, "{heights:?}");
+    }
 }

@@ -136,6 +136,9 @@ fn of_report(resources: &Value) -> BTreeMap<Key, Numbers> {
 fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
     let mut all: BTreeMap<Key, Numbers> = BTreeMap::new();
     for track in spec["tracks"].as_array().expect("tracks") {
+        if track["derived"] == true {
+            continue;
+        }
         let device = track["device"].as_i64();
         let key = (
             track["rank"].as_i64().expect("a rank"),

@@ -88,7 +88,11 @@ impl OpenedRun {
     /// kind.
     pub(crate) fn leading_rank(&self) -> Option<(u32, Kind)> {
         let findings = self.shown()?.diagnosis.findings();
-        let leading = *findings.first()?;
+        // A risk or an error has its cause in the growth that was found beside it.
+        let grows = |finding: &&&stormlog_analysis::detect::Finding| {
+            finding.severity > Severity::Info && finding.kind.detector().is_growth
+        };
+        let leading = *findings.iter().find(grows).or(findings.first())?;
         let has_ranks = self.ranks.len() > 1 && leading.severity > Severity::Info;
         let rank = leading.rank.filter(|_| has_ranks)?;
         Some((rank, leading.kind))
