@@ -104,7 +104,7 @@ fn ranks(model: &Model, run: &OpenedRun, frame: &mut Frame<'_>, area: Rect, titl
     let text = match run.first_cause() {
         Some(cause) => format!(" first cause: {} ", for_terminal(cause)),
         None => match run.leading_rank() {
-            Some((rank, kind)) => format!(" first cause: rank {rank} ({kind}) "),
+            Some((rank, kind)) => format!(" first cause: rank {rank} ({}) ", kind.detector().label),
             None => " first cause: none (no rank's memory rose clearly first) ".to_owned(),
         },
     };
