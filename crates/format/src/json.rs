@@ -12,5 +12,6 @@ mod write;
 pub use of::{by_name, map_of, value_of};
 pub use read::{
     Build, JsonError, JsonErrorKind, MAX_DEPTH, RawNumber, RawString, Reader, parse, parse_object,
+    parse_record,
 };
 pub use write::{Layout, NonFinite, Writer, push_integer, push_quoted, push_text};

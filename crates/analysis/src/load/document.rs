@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stormlog_format::json::{JsonError, RawString, Reader, parse};
+use stormlog_format::json::{JsonError, RawString, Reader, parse, parse_record};
 use stormlog_format::scan::Scanner;
 use stormlog_format::{RECORD_KEYS, RecordDefaults, Value, event_from_record};
 
@@ -227,7 +227,7 @@ impl<'a> Document<'a> {
     ) -> Result<stormlog_format::Event, LoadError> {
         let json = |source| LoadError::json(self.file, source);
         let raw = Reader::at(self.text, place).skip_value().map_err(json)?;
-        let Value::Map(record) = parse(raw).map_err(json)? else {
+        let Value::Map(record) = parse_record(raw).map_err(json)? else {
             return Err(LoadError::NotAnObject {
                 file: self.file.into(),
                 index,

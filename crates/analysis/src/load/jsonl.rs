@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use stormlog_format::json::parse;
+use stormlog_format::json::parse_record;
 use stormlog_format::scan::Scanner;
 use stormlog_format::skeleton::Matcher;
 use stormlog_format::{RecordDefaults, RecordError, Value, event_from_record};
@@ -345,7 +345,7 @@ impl Lines<'_> {
         if is_blank(line) {
             return Ok(());
         }
-        match parse(line) {
+        match parse_record(line) {
             Err(error) => Err(ProblemKind::Malformed(error.to_string())),
             Ok(Value::Map(record)) => {
                 let event =

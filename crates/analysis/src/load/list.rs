@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use stormlog_format::json::{Reader, parse};
+use stormlog_format::json::{Reader, parse_record};
 use stormlog_format::scan::Scanner;
 use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
@@ -314,7 +314,7 @@ impl Records<'_> {
         if let Err(error) = std::str::from_utf8(raw) {
             return Err((format!("not UTF-8: {error}"), None));
         }
-        match parse(raw) {
+        match parse_record(raw) {
             Ok(Value::Map(record)) => event_from_record(&record, self.defaults)
                 .map_err(|error| (error.to_string(), error.field().map(str::to_owned))),
             Ok(_) => Err(("not an object".into(), None)),

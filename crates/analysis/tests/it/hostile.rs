@@ -97,10 +97,11 @@ fn tables_with_monstrous_rows_are_refused() {
 #[test]
 fn records_with_millions_of_values_are_refused() {
     let folder = folder();
-    let values = format!("[{}0]", "0,".repeat(5 << 20));
-    let record = line("{\"metadata\": {\"a\": 424242}}").replace("424242", &values);
+    let values = format!("[{}0]", "0,".repeat(1 << 18));
+    // A record that the fast scanner does not accept, which keeps the text of metadata unparsed.
+    let record = format!("{{\"timestamp\": 1, \"metadata\": {{\"a\": {values}}}}}");
     for (name, text) in [
-        ("x.jsonl", record.clone()),
+        ("x.jsonl", format!("{record}\n")),
         ("list.json", format!("[{record}]")),
         ("key.json", format!("{{\"events\": [{record}]}}")),
     ] {

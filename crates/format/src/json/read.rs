@@ -12,6 +12,9 @@ pub const MAX_DEPTH: usize = 512;
 /// times as much memory as its text. The largest documents of Stormlog, the timelines of diagnose
 /// bundles, have some hundred thousand.
 const MOST_VALUES: usize = 1 << 22;
+/// The largest number of values and keys in the text of one record; an event has some dozens. Each
+/// thread of a reader parses a record of its own.
+const MOST_VALUES_OF_RECORD: usize = 1 << 18;
 
 /// Why a text is not JSON, and at which byte.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +59,7 @@ pub enum JsonErrorKind {
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// The text has more values than are kept in memory.
-    #[error("more than {MOST_VALUES} values")]
+    #[error("too many values")]
     TooManyValues,
 }
 
@@ -137,8 +140,18 @@ impl RawNumber<'_> {
 
 /// Parses a text that consists of one JSON value, with or without white space around it.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
+    parse_bounded(text, MOST_VALUES)
+}
+
+/// Like [`parse`], for the text of one record of a file with many: it may have fewer values.
+pub fn parse_record(text: &[u8]) -> Result<Value, JsonError> {
+    parse_bounded(text, MOST_VALUES_OF_RECORD)
+}
+
+fn parse_bounded(text: &[u8], most_values: usize) -> Result<Value, JsonError> {
     let mut reader = Reader::new(text);
-    let value = reader.value(&mut BuildValue { values: 0 })?;
+    let left = most_values;
+    let value = reader.value(&mut BuildValue { left })?;
     reader.finish()?;
     Ok(value)
 }
@@ -152,19 +165,20 @@ pub fn parse_object(text: &[u8]) -> Option<Map> {
 }
 
 struct BuildValue {
-    /// The number of values and keys so far.
-    values: usize,
+    /// The number of values and keys that the text may still have.
+    left: usize,
 }
 
 impl<'a> Build<'a> for BuildValue {
     type Key = Text;
     type Value = Value;
     fn is_full(&mut self) -> bool {
-        self.values += 1;
-        self.values > MOST_VALUES
+        let is_full = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        is_full
     }
     fn key(&mut self, key: RawString<'a>) -> Text {
-        self.values += 1;
+        self.left = self.left.saturating_sub(1);
         key.decode()
     }
     fn null(&mut self) -> Value {
@@ -541,6 +555,10 @@ mod tests {
         assert_eq!(error(&"[".repeat(100_000)), JsonErrorKind::TooDeep);
         let many = format!("[{}0]", "0,".repeat(MOST_VALUES));
         assert_eq!(error(&many), JsonErrorKind::TooManyValues);
+        let fewer = format!("[{}0]", "0,".repeat(MOST_VALUES_OF_RECORD - 2));
+        assert!(parse_record(fewer.as_bytes()).is_ok());
+        let more = format!("[{}0]", "0,".repeat(MOST_VALUES_OF_RECORD - 1));
+        assert!(parse_record(more.as_bytes()).is_err() && parse(more.as_bytes()).is_ok());
     }
 
     #[test]
