@@ -39,7 +39,11 @@ fn reported(path: &Path) -> Option<Reported> {
     let known = [Level::Problem, Level::Likely, Level::Note];
     Some(Reported {
         path: path.to_path_buf(),
-        run_id: run["run_id"].as_str().map(str::to_owned),
+        // Recordings of other commands have no run id of their own.
+        run_id: run["run_id"]
+            .as_str()
+            .filter(|_| run["program"].is_string())
+            .map(str::to_owned),
         headline: run["headline"].as_str()?.to_owned(),
         level: level.and_then(|word| known.into_iter().find(|one| one.as_str() == word)),
         findings: analysis["findings"].as_array()?.clone(),
@@ -129,7 +133,7 @@ fn alert_agrees(name: &str, leading: &Finding) {
 
 fn issue_agrees(name: &str, leading: &Finding) {
     let issues = document(&["issues", "list", name, "--json"]).expect("issues");
-    let issues = issues["issues"].as_array().expect("a list");
+    let issues = issues.as_array().expect("a list");
     let mut same = issues
         .iter()
         .filter(|issue| issue["kind"] == leading.kind.as_str());

@@ -232,7 +232,7 @@ fn every_format_of_every_command_that_lists() {
             github.starts_with("::warning title="),
             "{command:?}: {github}"
         );
-        assert!(print("text").out.contains("warning"), "{command:?}");
+        assert!(print("text").out.contains("likely"), "{command:?}");
         print("json").json();
     }
 }
