@@ -42,7 +42,13 @@ NEEDS = (
     "lightning",
     "transformers",
     "accelerate",
+    "pandas",
+    "sqlalchemy",
+    "sklearn",
+    "lightgbm",
 )
+# What programs need that use no device.
+HOST_ONLY = {"python", "numpy", "pandas", "sqlalchemy", "sklearn", "lightgbm"}
 LOUD = ("warning", "critical")
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = json.loads((ROOT / "docs/schemas/kinds.json").read_text())
@@ -60,7 +66,9 @@ PROBE = """
 import importlib.util, json
 have = ["python"]
 for need, module in (("numpy", "numpy"), ("torch-cpu", "torch"), ("jax", "jax"), ("lightning", "lightning"),
-                     ("transformers", "transformers"), ("accelerate", "accelerate")):
+                     ("transformers", "transformers"), ("accelerate", "accelerate"),
+                     ("pandas", "pandas"), ("sqlalchemy", "sqlalchemy"), ("sklearn", "sklearn"),
+                     ("lightgbm", "lightgbm")):
     if importlib.util.find_spec(module):
         have.append(need)
 if "torch-cpu" in have:
@@ -154,7 +162,7 @@ class Program:
 
     def device(self, have: set[str]) -> str:
         """Where the program's arrays are: 'cuda' or 'cpu'."""
-        if set(self.needs) <= {"python", "numpy"}:
+        if set(self.needs) <= HOST_ONLY:
             return "cpu"
         return "cuda" if ("jax-gpu" if "jax" in self.needs else "cuda") in have else "cpu"
 
@@ -286,7 +294,7 @@ def recorded(program: Program, folder: Path, device: str | None) -> Recording:
     notes = folder / f"{program.name}.run.json"
     if notes.exists():
         return Recording(**json.loads(notes.read_text()))
-    host_only = set(program.needs) <= {"python", "numpy"}
+    host_only = set(program.needs) <= HOST_ONLY
     return Recording(program.name, "cpu" if host_only else device or "cuda", None)
 
 
