@@ -56,7 +56,7 @@ pub use python_file::{is_library_file, is_torch_file};
 pub use python_text::python_str;
 pub use record::{RECORD_KEYS, RecordDefaults, event_from_record, validate};
 pub use record_error::RecordError;
-pub use retention::Retention;
+pub use retention::{LineRole, Retention};
 pub use sample::{
     Place, ProcessMemory, Sample, SampleNumber, SampleNumbers, SampleReader, other_processes,
 };

@@ -1,4 +1,4 @@
-//! What becomes of the elements of a container.
+//! What becomes of the elements of a container, and what a line has to do with it.
 
 /// What becomes of the elements of a container that grows, as far as its type and the program's code
 /// show it.
@@ -19,4 +19,24 @@ crate::names!(Retention {
     Removed => "removed",
     Read => "read",
     Kept => "kept",
+});
+
+/// What a line of the program has to do with a container that grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineRole {
+    /// It adds elements.
+    Added,
+    /// It creates the object of a library that has the container.
+    Created,
+    /// It turns the garbage collector off, which would free the elements.
+    Disabled,
+    /// It adds a tensor to a sum, which keeps the graph of each tensor.
+    Summed,
+}
+
+crate::names!(LineRole {
+    Added => "added",
+    Created => "created",
+    Disabled => "disabled",
+    Summed => "summed",
 });

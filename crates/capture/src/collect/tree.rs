@@ -60,8 +60,19 @@ pub struct TreeCollector {
     steps: Option<StepFiles>,
 }
 
-/// The pid and the anonymous bytes of every process of a process tree at one reading.
-pub type Levels = Vec<(u32, u64)>;
+/// The memory of a process that the kernel cannot reclaim, in bytes, at one reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// The process.
+    pub pid: u32,
+    /// Its anonymous memory.
+    pub anonymous: u64,
+    /// Its shared memory, which other processes may map as well.
+    pub shared: u64,
+}
+
+/// The memory levels of every process of a process tree at one reading.
+pub type Levels = Vec<Level>;
 
 impl TreeCollector {
     /// Makes a collector for a process of this machine and all its descendants.
@@ -251,7 +262,11 @@ impl Collector for TreeCollector {
         }
         if let Some(listener) = &self.listener {
             let processes = self.processes.values();
-            let levels = processes.map(|process| (process.pid, process.parts.anonymous));
+            let levels = processes.map(|process| Level {
+                pid: process.pid,
+                anonymous: process.parts.anonymous,
+                shared: process.parts.shared,
+            });
             let _ = listener.try_send(levels.collect());
         }
         let (parts, level, is_exact) = self.total();

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use stormlog_capture::clock::now_ns;
 use stormlog_capture::collect::mappings::Mappings;
 use stormlog_capture::collect::rising::Rising;
-use stormlog_capture::collect::tree::Levels;
+use stormlog_capture::collect::tree::{Level, Levels};
 use stormlog_capture::record::Recorder;
 use stormlog_format::classify::oom_reason;
 use stormlog_format::json::map_of;
@@ -41,14 +41,20 @@ const SURVIVED: Duration = Duration::from_secs(2);
 /// How long an inspection waits for the answer of a process before its request is withdrawn.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// The shortest time between two inspection requests to one process. An inspection takes up to 300
-/// ms of processor time in the process, so inspections take at most 300 ms of a minute.
-const PAUSE: Duration = Duration::from_mins(1);
+/// The shortest time between the end of an inspection and the next request to the same process. It
+/// doubles with each inspection, up to `LONGEST_PAUSE`, or `LONGEST_PAUSE_SETTLED` once the answers
+/// name what grows.
+const PAUSE: Duration = Duration::from_secs(8);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const LONGEST_PAUSE_SETTLED: Duration = Duration::from_mins(10);
 
-/// The largest numbers of inspection requests: to one process, to all processes together, and open
-/// at one time.
-const MOST_OF_PROCESS: u32 = 3;
-const MOST_OF_RUN: u32 = 32;
+/// The processor time that inspections may take in a process: `START_BUDGET`, and 1 / `BUDGET` of
+/// the time since the first request. A single inspection takes up to 300 ms.
+const START_BUDGET: Duration = Duration::from_millis(300);
+const BUDGET: u32 = 100;
+
+/// The largest numbers of inspection requests: to all processes together, and open at one time.
+const MOST_OF_RUN: u32 = 256;
 const MOST_OPEN: usize = 4;
 
 /// The memory mappings of a process that does not run Python are recorded when its memory has grown
@@ -110,7 +116,7 @@ struct Work {
     rising: Rising,
     latest: Levels,
     open: Vec<Request>,
-    /// All inspections that were started so far, also those that are finished.
+    /// The processes that were inspected so far.
     asked: Vec<Asked>,
 }
 
@@ -124,37 +130,68 @@ struct Request {
     mappings: Option<Mappings>,
 }
 
+/// The inspections of one process so far.
 struct Asked {
     pid: u32,
-    at: Instant,
-    /// Whether the answer of the process named the containers that grow; if so, no further request
-    /// is sent to it.
+    first: Instant,
+    /// When the last request was sent or, once it is answered, when it was answered.
+    last: Instant,
+    times: u32,
+    /// The processor time that all finished inspections took, and the last one alone.
+    cost: Duration,
+    last_cost: Duration,
+    /// Whether the last answer of the process named the container that grows.
     is_settled: bool,
+    /// Whether it was recorded that the Python program in the process has ended.
+    has_ended: bool,
+}
+
+impl Asked {
+    /// Whether the process may be inspected again.
+    fn is_due(&self, now: Instant) -> bool {
+        let longest = if self.is_settled {
+            LONGEST_PAUSE_SETTLED
+        } else {
+            LONGEST_PAUSE
+        };
+        let doublings = self.times.saturating_sub(1).min(16);
+        let pause = PAUSE.saturating_mul(1 << doublings).min(longest);
+        let since = |then: Instant| now.saturating_duration_since(then);
+        let budget = START_BUDGET + since(self.first) / BUDGET;
+        since(self.last) >= pause && self.cost + self.last_cost <= budget
+    }
 }
 
 impl Work {
     fn look(&mut self, levels: &Receiver<Levels>) {
         let mut rising = Vec::new();
         for levels in levels.try_iter() {
-            rising.extend(self.rising.observe(self.start.elapsed(), &levels));
+            let unreclaimable = |one: &Level| (one.pid, one.anonymous.saturating_add(one.shared));
+            let sums: Vec<(u32, u64)> = levels.iter().map(unreclaimable).collect();
+            rising.extend(self.rising.observe(self.start.elapsed(), &sums));
             self.latest = levels;
         }
         for pid in rising {
             self.ask(pid);
         }
         self.take_answers();
+        self.take_ends();
         self.take_survived(SURVIVED);
         self.drop_late();
     }
 
-    /// Sends an inspection request to a process, unless the process or the run has already received
-    /// enough requests.
+    /// Sends an inspection request to a process whose memory rises, unless the last inspection was
+    /// too short a time ago or the run has already sent enough requests.
     fn ask(&mut self, pid: u32) {
-        let earlier = || self.asked.iter().filter(|one| one.pid == pid);
-        let is_enough = earlier().count() >= MOST_OF_PROCESS as usize
-            || earlier().any(|one| one.is_settled || one.at.elapsed() < PAUSE)
-            || self.asked.len() >= MOST_OF_RUN as usize
-            || self.open.len() >= MOST_OPEN;
+        let now = Instant::now();
+        let of_run = self.asked.iter().map(|one| one.times).sum::<u32>();
+        let is_enough = self.open.len() >= MOST_OPEN
+            || of_run >= MOST_OF_RUN
+            || self.open.iter().any(|one| one.pid == pid)
+            || self
+                .asked
+                .iter()
+                .any(|one| one.pid == pid && !one.is_due(now));
         let Some(anonymous) = self.level(pid).filter(|_| !is_enough) else {
             return;
         };
@@ -166,12 +203,21 @@ impl Work {
         if is_mute || (is_python && fs::write(self.request(pid), b"").is_err()) {
             return;
         }
-        let now = Instant::now();
-        self.asked.push(Asked {
-            pid,
-            at: now,
-            is_settled: false,
-        });
+        if let Some(asked) = self.asked.iter_mut().find(|one| one.pid == pid) {
+            asked.times += 1;
+            asked.last = now;
+        } else {
+            self.asked.push(Asked {
+                pid,
+                first: now,
+                last: now,
+                times: 1,
+                cost: Duration::ZERO,
+                last_cost: Duration::ZERO,
+                is_settled: false,
+                has_ended: false,
+            });
+        }
         self.open.push(Request {
             pid,
             since: now,
@@ -186,8 +232,8 @@ impl Work {
     }
 
     fn level(&self, pid: u32) -> Option<u64> {
-        let of_pid = self.latest.iter().find(|(one, _)| *one == pid);
-        of_pid.map(|(_, anonymous)| *anonymous)
+        let of_pid = self.latest.iter().find(|one| one.pid == pid);
+        of_pid.map(|one| one.anonymous)
     }
 
     /// Records the answers that have arrived from inspected processes, and the memory mappings of
@@ -207,8 +253,11 @@ impl Work {
 
     fn take_answer(&mut self, request: &Request) -> bool {
         let path = self.inbox.join(format!("evidence-{}", request.pid));
+        // The process writes its answer before it removes the request, and removes the request
+        // without an answer when its memory no longer grows.
+        let is_over = !self.request(request.pid).exists();
         let Some(text) = inbox::read(&path) else {
-            return false;
+            return is_over;
         };
         let _ = fs::remove_file(&path);
         // The answer was written by the watched program, so it may contain anything and is
@@ -219,7 +268,12 @@ impl Work {
         };
         for asked in &mut self.asked {
             if asked.pid == request.pid {
-                asked.is_settled |= answer.names_most();
+                asked.is_settled = answer.names_most();
+                asked.last = Instant::now();
+                if answer.is_final {
+                    asked.last_cost = answer.cost();
+                    asked.cost += asked.last_cost;
+                }
             }
         }
         self.record(request, map_of(&answer));
@@ -265,6 +319,24 @@ impl Work {
         self.recorder.record(EVENT, 0, &context, metadata);
     }
 
+    /// Records for the inspected processes when their Python programs end: the interpreter then frees
+    /// all objects, and memory no longer grows.
+    fn take_ends(&mut self) {
+        for asked in self.asked.iter_mut().filter(|one| !one.has_ended) {
+            if inbox::is_marked(&self.inbox, "ended", asked.pid) {
+                asked.has_ended = true;
+                let mut evidence = Map::new();
+                evidence.insert("resource", "host");
+                evidence.insert("pid", i64::from(asked.pid));
+                evidence.insert("has_ended", Value::Bool(true));
+                let mut metadata = Map::new();
+                metadata.insert(metadata_keys::EVIDENCE, Value::Map(evidence));
+                let context = format!("the program in process {} has ended", asked.pid);
+                self.recorder.record(EVENT, 0, &context, metadata);
+            }
+        }
+    }
+
     /// Records the host out-of-memory errors that a process caught; an error is recorded only when
     /// it is at least `after` old.
     fn take_survived(&self, after: Duration) {
@@ -297,4 +369,55 @@ impl Work {
 
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds after the first request at which a process is inspected again, when each
+    /// inspection takes `cost_ms` of processor time, for `minutes` minutes.
+    fn inspected_at(cost_ms: u64, minutes: u64, is_settled: bool) -> Vec<u64> {
+        let first = Instant::now();
+        let cost = Duration::from_millis(cost_ms);
+        let mut asked = Asked {
+            pid: 7,
+            first,
+            last: first,
+            times: 1,
+            cost,
+            last_cost: cost,
+            is_settled,
+            has_ended: false,
+        };
+        let mut found = Vec::new();
+        for second in 0..minutes * 60 {
+            let now = first + Duration::from_secs(second);
+            if asked.is_due(now) {
+                found.push(second);
+                asked.times += 1;
+                asked.last = now;
+                asked.cost += cost;
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_process_is_inspected_as_long_as_its_memory_grows() {
+        let found = inspected_at(40, 60, false);
+        assert_eq!(found[..3], [8, 24, 56]);
+        assert!(found.windows(2).all(|pair| pair[1] - pair[0] <= 60));
+        // Once the answers name what grows, later ones only confirm it.
+        assert_eq!(inspected_at(40, 60, true).len(), 11);
+    }
+
+    #[test]
+    fn costly_inspections_are_rare() {
+        for cost_ms in [100, 280] {
+            let spent = inspected_at(cost_ms, 60, false).len() as u64 * cost_ms;
+            // One percent of a core for an hour, and 300 ms at the start.
+            assert!(spent <= 36_000 + 300, "{cost_ms}: {spent}");
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! Parses the answer of an inspected process: a few lines of text that the watched program may have
 //! forged.
 
+use std::time::Duration;
+
 use serde::Serialize;
-use stormlog_format::{Retention, Text};
+use stormlog_format::{LineRole, Retention, Text};
 use stormlog_redact::redacted_text;
 
 use super::super::inbox::unescaped;
@@ -15,6 +17,9 @@ const LONGEST_NAME: usize = 400;
 /// are invalid, because no process has more memory and no inspection takes longer.
 const MOST_BYTES: i64 = 1 << 50;
 const LONGEST_S: f64 = 3600.0;
+
+/// The largest processor time of an inspection that counts; no inspection takes longer.
+const MOST_COST: Duration = Duration::from_mins(1);
 
 /// A Python container in the inspected process, such as a list or a dict, that holds more memory
 /// than before.
@@ -48,13 +53,15 @@ struct Elements {
     has_ids: bool,
 }
 
-/// A line of the inspected program's source code at which items are added to a container.
+/// A line of the inspected program's source code that explains why a holder grows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Line {
     file: String,
     #[serde(rename = "line")]
     number: u32,
     function: String,
+    #[serde(rename = "line_role")]
+    role: LineRole,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -97,11 +104,19 @@ impl Answer {
                 "retention" => {
                     answer.holders.last_mut()?.elements = Some(Elements::parse(value)?);
                 }
-                "added" => answer.holders.last_mut()?.added = Some(Line::parse(value)?),
+                "added" | "disabled" | "created" | "summed" => {
+                    let line = Line::parse(value, LineRole::parse(key)?)?;
+                    answer.holders.last_mut()?.added = Some(line);
+                }
                 _ => return None,
             }
         }
         (answer.pid > 0 && answer.seconds > 0.0).then_some(answer)
+    }
+
+    /// The processor time that the inspection took.
+    pub(super) fn cost(&self) -> Duration {
+        Duration::from_micros(u64::try_from(self.cost_us).unwrap_or(0)).min(MOST_COST)
     }
 
     /// Whether a single holder explains more than half of the growth of the process.
@@ -141,9 +156,10 @@ impl Elements {
 }
 
 impl Line {
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str, role: LineRole) -> Option<Self> {
         let mut words = text.split(' ');
         let line = Self {
+            role,
             number: words.next()?.parse().ok()?,
             function: name(words.next()?)?,
             file: name(words.next()?)?,
@@ -201,6 +217,12 @@ mod tests {
         assert_eq!(kept.name, "`kept` in `__main__`");
         let line = kept.added.as_ref().unwrap();
         assert_eq!((line.number, &*line.file), (31, "/home/ada/train me.py"));
+        assert_eq!(line.role, LineRole::Added);
+        let created = ANSWER.replacen("added 31", "created 31", 1);
+        let created = Answer::parse(&created).unwrap();
+        let line = created.holders[0].added.as_ref().unwrap();
+        assert_eq!(line.role, LineRole::Created);
+        assert_eq!(created.cost(), Duration::from_millis(5));
         let elements = kept.elements.as_ref().unwrap();
         assert_eq!(elements.retention, Retention::Kept);
         assert!(elements.has_ids && elements.most_items.is_none());
