@@ -62,9 +62,10 @@ class Failure:
 class Cause:
     """The line of code behind a finding, and which holder keeps the memory alive. ``site`` is the
     line that makes the memory stay, where it is known: ``site_role`` says that it "adds_items" to
-    the container that grows, "assigns" the variable that keeps the memory, or "registers" something
-    that keeps it. Otherwise ``site`` "allocates" the memory, or its allocation "fails".
-    ``call_path`` has the calls that led to the allocation."""
+    the container that grows, "assigns" the variable that keeps the memory, "registers" something
+    that keeps it, "creates_holder", the object of a library that has the container, "sums" up tensors
+    with their graphs, or "disables_collector". Otherwise ``site`` "allocates" the memory, or its
+    allocation "fails". ``call_path`` has the calls that led to the allocation."""
 
     site: Site | None
     site_role: str

@@ -23,6 +23,12 @@ pub enum SiteRole {
     Assigns,
     /// The line registers something with an object that keeps it, such as a hook with a module.
     Registers,
+    /// The line creates the object of a library in which the container grows.
+    CreatesHolder,
+    /// The line adds a tensor to a sum that is never detached; each addition keeps another graph.
+    Sums,
+    /// The line turns the garbage collector off, which then does not free what grows.
+    DisablesCollector,
     /// The line requested memory when there was not enough.
     Fails,
 }
@@ -32,6 +38,9 @@ stormlog_format::names!(SiteRole {
     AddsItems => "adds_items",
     Assigns => "assigns",
     Registers => "registers",
+    CreatesHolder => "creates_holder",
+    Sums => "sums",
+    DisablesCollector => "disables_collector",
     Fails => "fails",
 });
 
@@ -44,6 +53,9 @@ impl SiteRole {
             Self::AddsItems => "items added",
             Self::Assigns => "assigned",
             Self::Registers => "registered",
+            Self::CreatesHolder => "its owner created",
+            Self::Sums => "summed up",
+            Self::DisablesCollector => "garbage collector turned off",
             Self::Fails => "failed",
         }
     }
@@ -66,8 +78,10 @@ pub struct Cause {
     /// is known, otherwise the innermost line that allocates the memory.
     pub site: Option<Site>,
     /// What the line `site` does with the memory. Lines that make memory stay add items to the
-    /// container that grows, assign the variable that keeps it, or register something, such as a
-    /// hook. Other lines allocate the memory, or their allocation failed.
+    /// container that grows, assign the variable that keeps it, register something, such as a hook,
+    /// create the object of a library that has the container, add to a sum that keeps its autograd
+    /// graph, or turn the garbage collector off. Other lines allocate the memory, or their allocation
+    /// failed.
     pub site_role: SiteRole,
     /// The innermost line of the user's code that allocates the memory, or whose allocation failed,
     /// where `site` is the line that makes the memory stay; both may be the same line.
@@ -130,9 +144,14 @@ impl Cause {
     pub fn leading_place(&self) -> Option<String> {
         let place = self.site.as_ref()?.place();
         match self.site_role {
-            SiteRole::AddsItems | SiteRole::Assigns | SiteRole::Registers => Some(place),
             SiteRole::Allocates => Some(format!("allocated at {place}")),
             SiteRole::Fails => None,
+            SiteRole::AddsItems
+            | SiteRole::Assigns
+            | SiteRole::Registers
+            | SiteRole::CreatesHolder
+            | SiteRole::Sums
+            | SiteRole::DisablesCollector => Some(place),
         }
     }
 }

@@ -60,6 +60,10 @@ const LATER_S: f64 = 86_400.0;
 /// that may end by itself after `MAY_END_S` seconds.
 const ENDLESS_S: f64 = 20.0;
 const MAY_END_S: f64 = 600.0;
+/// Memory that rises at `STEEP` times the rate of the growth or faster, until it is within `NEAR` of
+/// the fitted line (as a share of the growth), is the start-up of a process.
+const STEEP: f64 = 3.0;
+const NEAR: f64 = 0.02;
 /// A kind of memory (such as anonymous or shared) that makes up at least this share of the growth
 /// is named in the finding.
 const MOST_OF_IT: f64 = 0.6;
@@ -179,10 +183,13 @@ fn processes<'a>(run: &'a Run, track: &'a Track) -> impl Iterator<Item = &'a Pro
 
 fn of_process<'a>(run: &'a Run, track: &'a Track, process: &'a Process) -> Option<HostGrowth<'a>> {
     let at = |column: &[i64], i: usize| column.get(i).copied();
-    let line = line(&series_of(&process.t_ns, |i| {
+    // While the interpreter shuts down, memory no longer grows.
+    let ended_ns = process.ended_ns.unwrap_or(i64::MAX);
+    let t_ns = &process.t_ns[..process.t_ns.partition_point(|&t_ns| t_ns <= ended_ns)];
+    let line = line(&series_of(t_ns, |i| {
         Some(at(&process.anonymous, i)?.saturating_add(at(&process.shared, i)?))
     }))?;
-    let anonymous = series_of(&process.t_ns, |i| at(&process.anonymous, i));
+    let anonymous = series_of(t_ns, |i| at(&process.anonymous, i));
     let first = anonymous.index_at(line.onset);
     let part = if explains(&line, anonymous.y[first..].iter().copied()) {
         Part::Anonymous
@@ -221,12 +228,16 @@ fn growth<'a>(
     let free = track.free.get(last).map(float);
     let left = free.or_else(|| Some(limit? - float(track.used.get(last)?)));
     let inspections = process.map_or(&[][..], |process| &process.inspections);
-    let cause = Some(inspections)
-        .filter(|_| part != Part::Shared)
-        .and_then(|inspections| host_inspections::of(inspections, line.rate));
+    let origin_ns = track.t_ns.iter().copied().min().unwrap_or(start_ns);
+    let cause = if part == Part::Shared {
+        host_inspections::of_shared(inspections, line.rate, origin_ns)
+    } else {
+        host_inspections::of(inspections, line.rate, origin_ns)
+    };
+    let is_private = part != Part::Shared;
     let fate = match &cause {
         Some(cause) => cause.fate,
-        None if host_inspections::fills_reserved_memory(inspections) => Fate::Ends,
+        None if is_private && host_inspections::fills_reserved_memory(inspections) => Fate::Ends,
         None => Fate::Unknown,
     };
     let ends = run.ends.iter();
@@ -281,9 +292,37 @@ fn line(series: &Series) -> Option<Line> {
     if series.len() < MIN_SAMPLES {
         return None;
     }
-    BLOCKS
+    let found = BLOCKS
         .into_iter()
-        .find_map(|blocks| straight::find(series, blocks, LEAST))
+        .find_map(|blocks| straight::find(series, blocks, LEAST))?;
+    Some(after_start_up(series, found)).filter(|line| line.grown >= LEAST)
+}
+
+/// The line without the start-up of the process. Imports let memory rise much faster than the line
+/// does, from below up to the line; where they are short, the line still fits.
+fn after_start_up(series: &Series, line: Line) -> Line {
+    let first = series.index_at(line.onset);
+    let is_reached = |i: usize| {
+        let level = line.level + line.rate * (series.t[i] - line.onset);
+        series.y[i] >= level - NEAR * line.grown
+    };
+    let Some(reached) = (first..series.len()).find(|&i| is_reached(i)) else {
+        return line;
+    };
+    let took = series.t[reached] - series.t[first];
+    if took <= 0.0 || series.y[reached] - series.y[first] < STEEP * line.rate * took {
+        return line;
+    }
+    let onset = series.t[reached];
+    let grown = line.rate * (onset - line.onset);
+    Line {
+        onset,
+        began: onset,
+        grown_before: 0.0,
+        level: line.level + grown,
+        grown: line.grown - grown,
+        ..line
+    }
 }
 
 /// Whether one kind of memory in a track explains the growth along `line`.
@@ -526,7 +565,7 @@ fn uncapitalized(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use stormlog_format::Retention;
+    use stormlog_format::{LineRole, Retention};
 
     use super::*;
     use crate::timeline::{HostHolder, HostInspection, RankEnd};
@@ -591,6 +630,7 @@ mod tests {
                 bytes: 100 * MIB,
                 bytes_gained: 8 * MIB,
                 added_at: None,
+                line_role: LineRole::Added,
                 kind: kind.into(),
                 retention,
                 most_items: None,
@@ -619,6 +659,39 @@ mod tests {
     }
 
     #[test]
+    fn the_shutdown_of_the_interpreter_is_not_judged() {
+        // Grows for 40 s, then frees its objects for 20 s.
+        let t_ns: Vec<i64> = (0..120).map(|half| half * 500_000_000).collect();
+        let level = |sample: i64| (300 + sample.min(160 - sample)) * MIB;
+        let run = |ended_ns| Run {
+            tracks: vec![Track {
+                session_id: "host".into(),
+                device_id: -1,
+                pid: PID,
+                recorder: crate::timeline::RecordedBy::Run,
+                allocated: (0..120).map(|k| Some(level(k))).collect(),
+                t_ns: t_ns.clone(),
+                ..Track::default()
+            }],
+            processes: vec![Process {
+                session_id: "host".into(),
+                pid: PID,
+                t_ns: t_ns.clone(),
+                anonymous: (0..120).map(level).collect(),
+                shared: vec![0; 120],
+                ended_ns,
+                ..Process::default()
+            }],
+            ..Run::default()
+        };
+        for (ended_ns, count) in [(None, 0), (Some(40_000_000_000), 1)] {
+            let run = run(ended_ns);
+            let found = check(&run, &HostEvidence::of(&run));
+            assert_eq!(found.findings().len(), count, "{ended_ns:?}");
+        }
+    }
+
+    #[test]
     fn keys_that_may_end_need_a_longer_time() {
         let with_ids = of_holder("dict", Some(Retention::Kept), true);
         assert_eq!(severity(60, DONE, with_ids), Severity::Warning);
@@ -629,6 +702,24 @@ mod tests {
             Severity::Info
         );
         assert_eq!(severity(900, DONE, without), Severity::Warning);
+    }
+
+    #[test]
+    fn imports_are_no_part_of_the_growth() {
+        let mut series = Series::default();
+        for tick in 0..450 {
+            let t = f64::from(tick) / 10.0;
+            // Imports take 30 MiB in the first 2 s, then 4 MiB/s leak.
+            let imported = 15.0 * t.min(2.0);
+            series.push(
+                t,
+                (20.0 + imported + 4.0 * (t - 2.0).max(0.0)) * 1_048_576.0,
+            );
+        }
+        let found = line(&series).unwrap();
+        assert!((1.0..3.0).contains(&found.onset), "{found:?}");
+        let mib = found.grown / 1_048_576.0;
+        assert!((164.0..178.0).contains(&mib), "{mib}");
     }
 
     #[test]

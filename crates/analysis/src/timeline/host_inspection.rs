@@ -1,7 +1,7 @@
 //! Inspections of a process's host memory while the process ran: which Python containers grew, and
 //! which memory mappings grew in the same time.
 
-use stormlog_format::{Map, Retention, Value, metadata_keys, whole};
+use stormlog_format::{LineRole, Map, Retention, Value, metadata_keys, whole};
 
 use super::windows::{Site, site};
 use crate::untrusted::{bytes, maps, text};
@@ -25,8 +25,10 @@ pub struct HostHolder {
     pub bytes: i64,
     /// Bytes that the holder gained during the inspection.
     pub bytes_gained: i64,
-    /// The line of the program that adds to the holder, if only one line can add to it.
+    /// The line of the program that explains the growth, if there is exactly one, and what it does.
     pub added_at: Option<Site>,
+    /// See `added_at`.
+    pub line_role: LineRole,
     /// The type of the holder: "list", "dict".
     pub kind: String,
     /// What becomes of its elements; `None` when that is not known.
@@ -41,6 +43,11 @@ pub struct HostHolder {
 /// memory mappings grew while the process ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostInspection {
+    /// When the inspection was recorded, in nanoseconds since 1970.
+    pub at_ns: Option<i64>,
+    /// Bytes by which the memory of the process grew during the inspection of Python objects, as
+    /// the process measured it.
+    pub grown_bytes: Option<i64>,
     /// Duration of the inspection of Python objects in milliseconds; `None` for a process that was
     /// only measured from outside.
     pub inside_ms: Option<i64>,
@@ -68,13 +75,15 @@ impl HostInspection {
     /// `None` when the metadata contains no inspection of host memory.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
         let about = metadata.object(metadata_keys::EVIDENCE)?;
-        if text(about, "resource", LONGEST_NAME)? != "host" {
+        if text(about, "resource", LONGEST_NAME)? != "host" || ended(metadata).is_some() {
             return None;
         }
         let is_set = |key: &str| about.get(key) == Some(&Value::Bool(true));
         let mapping =
             |one: &Map| Some((text(one, "name", LONGEST_NAME)?, bytes(one, "grown_bytes")?));
         let look = Self {
+            at_ns: None,
+            grown_bytes: bytes(about, "grown_bytes"),
             inside_ms: millis(about, "seconds"),
             objects_bytes: bytes(about, "objects_bytes"),
             is_complete: is_set("is_complete"),
@@ -91,6 +100,13 @@ impl HostInspection {
     }
 }
 
+/// The pid of the process whose Python program has ended, if the metadata of an event says so.
+pub(super) fn ended(metadata: &Map) -> Option<i64> {
+    let about = metadata.object(metadata_keys::EVIDENCE)?;
+    let has_ended = about.get("has_ended") == Some(&Value::Bool(true));
+    about.int("pid").filter(|_| has_ended)
+}
+
 impl HostHolder {
     fn of(about: &Map) -> Option<Self> {
         Some(Self {
@@ -100,6 +116,9 @@ impl HostHolder {
             bytes: bytes(about, "bytes")?,
             bytes_gained: bytes(about, "bytes_gained")?,
             added_at: site(about),
+            line_role: text(about, "line_role", LONGEST_NAME)
+                .and_then(|name| LineRole::parse(&name))
+                .unwrap_or(LineRole::Added),
             kind: text(about, "kind", LONGEST_NAME).unwrap_or_default(),
             retention: text(about, "retention", LONGEST_NAME)
                 .and_then(|name| Retention::parse(&name)),
@@ -147,6 +166,10 @@ mod tests {
         assert_eq!(look.holders[0].added_at, None);
         assert_eq!(
             of(r#"{"evidence": {"resource": "cuda:0", "pid": 7}}"#),
+            None
+        );
+        assert_eq!(
+            of(r#"{"evidence": {"resource": "host", "pid": 7, "has_ended": true}}"#),
             None
         );
         assert_eq!(of(r#"{"evidence": []}"#), None);

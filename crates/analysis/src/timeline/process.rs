@@ -38,6 +38,9 @@ pub struct Process {
     /// When the recorder noticed that the process had exited, in nanoseconds since 1970; `None` if
     /// it noticed no exit.
     pub exited_ns: Option<i64>,
+    /// When the Python program in the process had ended, in nanoseconds since 1970, and the
+    /// interpreter began to free its objects; `None` if that was not recorded.
+    pub ended_ns: Option<i64>,
     /// Time of each sample in nanoseconds since 1970.
     pub t_ns: Vec<i64>,
     /// Anonymous memory of the process at each sample, in bytes.

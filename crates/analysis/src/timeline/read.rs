@@ -12,7 +12,7 @@ use stormlog_format::{
 };
 
 use super::end::{Facts, RankEnd};
-use super::host_inspection::HostInspection;
+use super::host_inspection::{self, HostInspection};
 use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
@@ -28,7 +28,7 @@ use crate::untrusted::bytes;
 
 /// Maximum number of processes per run whose memory is tracked separately.
 const MOST_PROCESSES: usize = 4096;
-/// Maximum number of inspections of host memory that are kept per process.
+/// Maximum number of inspections of host memory that are kept per process; the latest ones are.
 const MOST_INSPECTIONS: usize = 16;
 
 /// Builds a run from the sessions of one job. Every rank and device of every session becomes a
@@ -241,8 +241,13 @@ impl Tracks {
             Some(EventType::PhaseExit) => self.leave(event),
             Some(EventType::MemoryEvidence) => {
                 let metadata = event.metadata();
-                if let Some((pid, look)) = HostInspection::of(&metadata) {
+                if let Some((pid, mut look)) = HostInspection::of(&metadata) {
+                    look.at_ns = Some(event.timestamp_ns());
                     self.add_inspection(pid, look);
+                } else if let Some(pid) = host_inspection::ended(&metadata) {
+                    if let Some(process) = self.processes.get_mut(&pid) {
+                        process.ended_ns = Some(event.timestamp_ns());
+                    }
                 } else if let Some(evidence) = WindowEvidence::of(&metadata) {
                     self.track(event.origin()).add_evidence(evidence);
                 }
@@ -391,10 +396,10 @@ impl Tracks {
     }
 
     fn add_inspection(&mut self, pid: i64, look: HostInspection) {
-        let process = self.processes.get_mut(&pid);
-        if let Some(process) =
-            process.filter(|process| process.inspections.len() < MOST_INSPECTIONS)
-        {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            if process.inspections.len() >= MOST_INSPECTIONS {
+                process.inspections.remove(0);
+            }
             process.inspections.push(look);
         }
     }

@@ -94,6 +94,9 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
             SiteRole::AddsItems => "Items added",
             SiteRole::Assigns => "Assigned",
             SiteRole::Registers => "Registered",
+            SiteRole::CreatesHolder => "Its owner created",
+            SiteRole::Sums => "Summed up",
+            SiteRole::DisablesCollector => "Garbage collector turned off",
             SiteRole::Fails => "Failed",
         };
         lines.push(format!("{role} at {}", place(site)));
@@ -118,8 +121,13 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
     if let Some(holder) = &cause.holder {
         lines.push(format!("Held by {holder}"));
     }
+    let of_what = if finding.kind == Kind::HostLeak {
+        "growth while the process was inspected"
+    } else {
+        "bytes that were inspected"
+    };
     lines.push(format!(
-        "This cause explains {inspected}, {share:.0} % of the bytes that were inspected",
+        "This cause explains {inspected}, {share:.0} % of the {of_what}",
         share = cause.share * 100.0,
         inspected = bytes::human(cause.attributed_bytes),
     ));

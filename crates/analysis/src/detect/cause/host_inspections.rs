@@ -4,7 +4,7 @@
 //! A cause of growth is named only when it explains most of the growth, because a wrong name is
 //! worse than none.
 
-use stormlog_format::{Retention, counted};
+use stormlog_format::{LineRole, Retention, counted};
 
 use super::{Cause, SiteRole};
 use crate::detect::finding::{draft, words};
@@ -16,6 +16,10 @@ use crate::timeline::{HostHolder, HostInspection, float};
 /// larger object, such as the next batch.
 const MOST_OF_IT: f64 = 0.5;
 const NEARLY_ALL: f64 = 0.8;
+/// The growth during an inspection must be at least this share of the growth that the average rate
+/// predicts; otherwise the inspection shows an ordinary pause of the growth, and a holder in it need
+/// not be the cause.
+const LEAST_PACE: f64 = 0.2;
 /// An object whose estimated growth is larger than this multiple of the process's growth cannot be
 /// the cause.
 const BEYOND: f64 = 4.0;
@@ -53,12 +57,27 @@ pub(crate) enum Fate {
 }
 
 /// The cause of a process's host memory growing by `bytes_per_s`, from the latest inspection that
-/// shows a cause.
-pub(crate) fn of(inspections: &[HostInspection], bytes_per_s: f64) -> Option<HostCause> {
+/// shows a cause. The times of inspections are stated relative to `origin_ns`.
+pub(crate) fn of(
+    inspections: &[HostInspection],
+    bytes_per_s: f64,
+    origin_ns: i64,
+) -> Option<HostCause> {
     let mut inspections = inspections.iter().rev();
     inspections.find_map(|inspection| {
-        held(inspection, bytes_per_s).or_else(|| native(inspection, bytes_per_s))
+        held(inspection, bytes_per_s, origin_ns).or_else(|| native(inspection, bytes_per_s))
     })
+}
+
+/// The cause of growing shared memory, such as memory maps that are never closed. Only objects of
+/// Python can be the cause, because the mappings that an inspection lists are private.
+pub(crate) fn of_shared(
+    inspections: &[HostInspection],
+    bytes_per_s: f64,
+    origin_ns: i64,
+) -> Option<HostCause> {
+    let mut inspections = inspections.iter().rev();
+    inspections.find_map(|inspection| held(inspection, bytes_per_s, origin_ns))
 }
 
 /// Whether the memory that grows was reserved before: memory mappings grew by far less than the
@@ -73,35 +92,49 @@ pub(crate) fn fills_reserved_memory(inspections: &[HostInspection]) -> bool {
 }
 
 /// The Python container, array or text that grew the most, as the cause; `None` if its growth does
-/// not explain most of the growth of the process.
-fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
-    let expected = bytes_per_s * seconds(inspection.inside_ms?);
+/// not explain most of the growth of the process. The growth is measured by the process during the
+/// inspection, because growth may speed up: the average rate of a run is then higher than the rate
+/// at the inspection.
+fn held(inspection: &HostInspection, bytes_per_s: f64, origin_ns: i64) -> Option<HostCause> {
+    let average = bytes_per_s * seconds(inspection.inside_ms?);
     let holder = inspection
         .holders
         .iter()
         .max_by_key(|one| one.bytes_gained)?;
-    let share = float(holder.bytes_gained) / expected;
+    let gained = float(holder.bytes_gained);
     let is_container = holder.items_gained > 0;
     let least = if is_container { MOST_OF_IT } else { NEARLY_ALL };
-    if !(least..=BEYOND).contains(&share) {
-        return None;
-    }
+    let measured = inspection
+        .grown_bytes
+        .map(float)
+        .filter(|&grown| grown >= LEAST_PACE * average && gained >= LEAST_PACE * average);
+    let mut shares = [measured, Some(average)]
+        .into_iter()
+        .flatten()
+        .map(|grown| gained / grown);
+    let share = shares.find(|share| (least..=BEYOND).contains(share))?;
+    let site_role = match holder.line_role {
+        LineRole::Added => SiteRole::AddsItems,
+        LineRole::Created => SiteRole::CreatesHolder,
+        LineRole::Disabled => SiteRole::DisablesCollector,
+        LineRole::Summed => SiteRole::Sums,
+    };
     let place = holder.added_at.as_ref().map_or_else(String::new, |site| {
-        format!(", {} at {}", SiteRole::AddsItems.participle(), site.place())
+        format!(", {} at {}", site_role.participle(), site.place())
     });
     let verb = super::verb_of(&holder.name);
     Some(HostCause {
         words: format!(
             "{} {verb} ({}){place}{}",
             holder.name,
-            size(holder),
+            size(holder, inspection.at_ns, origin_ns),
             words_of_retention(holder)
         ),
         advice: advice(holder),
         fate: fate_of(holder),
         cause: Cause {
             site: holder.added_at.clone(),
-            site_role: SiteRole::AddsItems,
+            site_role,
             allocated_at: None,
             call_path: Vec::new(),
             holder: Some(holder.name.clone()),
@@ -117,7 +150,7 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
 fn fate_of(holder: &HostHolder) -> Fate {
     let is_keyed = holder.kind.to_ascii_lowercase().contains("dict");
     match holder.retention {
-        _ if holder.kind == GRAPHS => Fate::Endless,
+        _ if matches!(&*holder.kind, GRAPHS | GARBAGE) => Fate::Endless,
         Some(Retention::Bounded | Retention::Removed | Retention::Read) => Fate::Ends,
         Some(Retention::Kept) if is_keyed && !holder.has_ids => Fate::MayEnd,
         Some(Retention::Kept) => Fate::Endless,
@@ -125,12 +158,19 @@ fn fate_of(holder: &HostHolder) -> Fate {
     }
 }
 
-/// The kind of a holder that is a collection of tensors whose autograd graphs grow.
+/// The kind of a holder that is a collection of tensors whose autograd graphs grow, and of one that
+/// is garbage which a disabled garbage collector does not free.
 const GRAPHS: &str = "graphs";
+const GARBAGE: &str = "garbage";
 
 fn words_of_retention(holder: &HostHolder) -> String {
     match (holder.retention, holder.most_items) {
         _ if holder.kind == GRAPHS => String::new(),
+        _ if holder.kind == GARBAGE && holder.added_at.is_none() => {
+            ", and the garbage collector is turned off".to_owned()
+        }
+        _ if holder.kind == GARBAGE => String::new(),
+        (Some(Retention::Bounded), None) => ", and the program checks its length".to_owned(),
         (Some(Retention::Bounded), Some(most)) => {
             format!(", at most {}", counted(most, "item"))
         }
@@ -149,6 +189,10 @@ fn advice(holder: &HostHolder) -> &'static str {
             "Keep numbers instead of tensors: append `loss.item()` or `output.detach()`, or compute \
              under `torch.no_grad()`; each tensor that is kept keeps the graph that made it"
         }
+        _ if holder.kind == GARBAGE => {
+            "Turn the garbage collector on again (gc.enable()), call gc.collect() at times, or break \
+             the cycles: links from children to parents can be weakref.ref"
+        }
         Some(Retention::Bounded) => {
             "Nothing to do if the bound fits into memory; otherwise lower it"
         }
@@ -163,12 +207,17 @@ fn advice(holder: &HostHolder) -> &'static str {
     }
 }
 
-fn size(holder: &HostHolder) -> String {
+/// The size of a holder when it was inspected: "6,079 items, 120 MiB at 45 s".
+fn size(holder: &HostHolder, at_ns: Option<i64>, origin_ns: i64) -> String {
     let bytes = words::bytes(float(holder.bytes));
+    let at = at_ns.map_or_else(String::new, |at_ns| {
+        let seconds = float(at_ns.saturating_sub(origin_ns)) / 1e9;
+        format!(" at {}", words::moment(seconds))
+    });
     if holder.items_gained > 0 {
-        format!("{}, {bytes}", counted(holder.items, "item"))
+        format!("{}, {bytes}{at}", counted(holder.items, "item"))
     } else {
-        bytes
+        format!("{bytes}{at}")
     }
 }
 
@@ -231,6 +280,8 @@ mod tests {
 
     fn look(gained_mib: i64) -> HostInspection {
         HostInspection {
+            at_ns: Some(45_000_000_000),
+            grown_bytes: None,
             inside_ms: Some(4000),
             objects_bytes: Some(gained_mib * MIB),
             is_complete: true,
@@ -247,6 +298,7 @@ mod tests {
                     function: "main".into(),
                     source_text: None,
                 }),
+                line_role: LineRole::Added,
                 kind: "list".into(),
                 retention: Some(Retention::Kept),
                 most_items: None,
@@ -263,32 +315,47 @@ mod tests {
 
     #[test]
     fn a_holder_of_most_of_the_growth_is_named() {
-        let found = of(&[look(38)], TEN_MIB).unwrap();
+        let found = of(&[look(38)], TEN_MIB, 0).unwrap();
         assert_eq!(
             found.words,
-            "`kept` in `__main__` grows (1,204 items, 1.07 GiB), items added at train.py:31, and \
+            "`kept` in `__main__` grows (1,204 items, 1.07 GiB at 45.0 s), items added at train.py:31, and \
              nothing removes items"
         );
         assert!((0.94..0.96).contains(&found.cause.share));
         // The latest inspection that shows a cause is used; an inspection without a cause is
         // skipped.
         let both = [look(38), look(12)];
-        assert_eq!(of(&both, TEN_MIB).unwrap().words, found.words);
+        assert_eq!(of(&both, TEN_MIB, 0).unwrap().words, found.words);
     }
 
     #[test]
     fn a_part_of_the_growth_is_no_cause() {
         for gained in [10, 18, 400] {
-            assert_eq!(of(&[look(gained)], TEN_MIB), None, "{gained}");
+            assert_eq!(of(&[look(gained)], TEN_MIB, 0), None, "{gained}");
         }
         let mut array = look(25);
         array.holders[0].items_gained = 0;
-        assert_eq!(of(&[array], TEN_MIB), None);
+        assert_eq!(of(&[array], TEN_MIB, 0), None);
+    }
+
+    #[test]
+    fn growth_that_speeds_up_is_compared_with_itself() {
+        // The run grew by 10 MiB/s on average, but by 3 MiB/s while it was inspected.
+        let slower = |grown_mib, gained_mib| HostInspection {
+            grown_bytes: Some(grown_mib * MIB),
+            ..look(gained_mib)
+        };
+        let found = of(&[slower(12, 11)], TEN_MIB, 0).unwrap();
+        assert!(found.cause.share > 0.9, "{found:?}");
+        // A holder of a small part of the growth is no cause, nor is one that grew in a pause.
+        for inspection in [slower(40, 11), slower(3, 3)] {
+            assert_eq!(of_shared(&[inspection], TEN_MIB, 0), None);
+        }
     }
 
     #[test]
     fn what_no_object_holds_is_native() {
-        let found = of(&[look(1)], TEN_MIB).unwrap();
+        let found = of(&[look(1)], TEN_MIB, 0).unwrap();
         assert_eq!(
             found.words,
             "native memory grows, held by no Python object ([heap] grew by 58.0 MiB in 6.0 s)"
@@ -306,7 +373,7 @@ mod tests {
             ..look(0)
         };
         assert!(
-            of(&[program], TEN_MIB)
+            of(&[program], TEN_MIB, 0)
                 .unwrap()
                 .words
                 .starts_with("native memory grows ([heap]")
@@ -340,7 +407,7 @@ mod tests {
             },
         ] {
             assert_eq!(
-                of(std::slice::from_ref(&uncertain), TEN_MIB),
+                of(std::slice::from_ref(&uncertain), TEN_MIB, 0),
                 None,
                 "{uncertain:?}"
             );
