@@ -10,6 +10,7 @@ allocation while it is on.
 from __future__ import annotations
 
 import dis
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
@@ -36,6 +37,8 @@ _LOADS = {
     "closure": ("LOAD_DEREF", "LOAD_FAST", "STORE_FAST_LOAD_FAST"),
     "attribute": ("LOAD_ATTR",),
 }
+_LOADS_OF_CLASS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD")
+_TO_LOCAL = ("STORE_FAST", "STORE_DEREF")
 _MOST_CODES = 5000
 _MOST_INSTRUCTIONS = 20_000
 # Between two calls of ``rest``, at most this many objects or instructions are read.
@@ -82,7 +85,7 @@ class Reading:
     def codes(self) -> list[CodeType]:
         """The code objects of the user's modules, at most ``_MOST_CODES``."""
         if self._codes is None:
-            self._codes = list(_users_codes(self._also, self.tick))
+            self._codes = list(users_codes(self._also, self.tick))
         return self._codes
 
     def pairs(self, code: CodeType) -> list[tuple[dis.Instruction, int]]:
@@ -129,6 +132,65 @@ def adding_lines(place: Place, reading: Reading | None = None) -> list[Line]:
     return sorted(found)
 
 
+def calls_of(module: str, function: str) -> list[Line]:
+    """The lines of the program that call a function of a module, as ``gc.disable()``."""
+    found = set()
+    for code in users_codes():
+        if function not in code.co_names:
+            continue
+        pairs = list(numbered(code))
+        for (before, _), (instruction, number) in itertools.pairwise(pairs):
+            is_of_module = before.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME"))
+            is_attribute = instruction.opname in ("LOAD_METHOD", "LOAD_ATTR")
+            if is_of_module and is_attribute:
+                if (before.argval, instruction.argval) == (module, function):
+                    found.add(Line(code.co_filename, number, code.co_name))
+    return sorted(found)
+
+
+def summing_lines(place: Place) -> list[Line]:
+    """The lines that add a value to a variable and assign the sum to it: ``total = total + loss``,
+    ``self.total += loss``."""
+    target = target_of(place)
+    if target is None or target.is_element:
+        return []
+    found = set()
+    for code in codes_of(target):
+        pairs = list(numbered(code))
+        for index, (instruction, number) in enumerate(pairs):
+            if loads(instruction, target) != 0:
+                continue
+            rest = [one for one, _ in pairs[index + 1 :]]
+            taken = _stack.consumer(rest, 0)
+            if taken is None or taken[1] != 1 or not _is_sum(taken[0]):
+                continue
+            after = rest[rest.index(taken[0]) + 1 :][:2]
+            stores = [one for one in after if one.opname.startswith("STORE_")][:1]
+            names = [one.argval if type(one.argval) is str else one.argval[0] for one in stores]
+            if names == [target.name]:
+                found.add(Line(code.co_filename, number, code.co_name))
+    return sorted(found)
+
+
+def _is_sum(instruction: dis.Instruction) -> bool:
+    is_addition = instruction.opname in ("BINARY_ADD", "INPLACE_ADD")
+    return is_addition or instruction.argrepr in ("+", "+=")
+
+
+def creating_lines(name: str) -> list[Line]:
+    """The lines that refer to a class by its name, such as the line that creates an object of it.
+    Imports do not count."""
+    found = set()
+    for code in users_codes():
+        if name not in code.co_names:
+            continue
+        for instruction, number in numbered(code):
+            is_load = instruction.opname.startswith(_LOADS_OF_CLASS)
+            if is_load and instruction.argval == name:
+                found.add(Line(code.co_filename, number, code.co_name))
+    return sorted(found)
+
+
 def target_of(place: Place) -> Target | None:
     if place.relation not in ("global", "local", "closure") or place.in_graph:
         return None
@@ -163,7 +225,10 @@ def codes_of(target: Target, reading: Reading | None = None) -> Iterator[CodeTyp
             yield code
 
 
-def _users_codes(also: Iterable[CodeType], tick: Callable[[], None]) -> Iterator[CodeType]:
+def users_codes(
+    also: Iterable[CodeType] = (), tick: Callable[[], None] = lambda: None
+) -> Iterator[CodeType]:
+    """The code of the user's modules, functions and classes."""
     waiting: list[Any] = list(also)
     for stack in roots.stacks():
         waiting += [frame.f_code for frame in stack]
@@ -217,6 +282,15 @@ def _lines(
     code: CodeType, pairs: list[tuple[dis.Instruction, int]], target: Target
 ) -> list[Line] | None:
     """The lines of one code object that add to the container; None when some may be missing."""
+    return _lines_in(code, pairs, target, set())
+
+
+def _lines_in(
+    code: CodeType,
+    pairs: list[tuple[dis.Instruction, int]],
+    target: Target,
+    known: set[str],
+) -> list[Line] | None:
     found = []
     for index, (instruction, number) in enumerate(pairs):
         above = loads(instruction, target)
@@ -232,6 +306,16 @@ def _lines(
                 continue
             at = next(i for i in range(at, len(pairs)) if pairs[i][0] is subscript[0]) + 1
             above = 0
+        alias = alias_at(code, pairs, at, above)
+        if alias is not None:
+            if alias.name not in known:
+                known.add(alias.name)
+                for inner, inside, meant in alias_in(code, pairs, alias):
+                    of_alias = _lines_in(inner, inside, meant, known)
+                    if of_alias is None:
+                        return None
+                    found += of_alias
+            continue
         method = _method(pairs[at][0]) if at < len(pairs) and not above else None
         if method == "taken":
             return None
@@ -268,6 +352,37 @@ def loads(instruction: dis.Instruction, target: Target) -> int | None:
         return 0
     is_first = loaded[0] == target.name and instruction.opname.startswith("LOAD")
     return 1 if is_first else None
+
+
+def alias_at(
+    code: CodeType, pairs: list[tuple[dis.Instruction, int]], at: int, above: int
+) -> Target | None:
+    """The local variable to which the instruction at ``at`` assigns the container that was just
+    loaded (``window = recent[sensor]``), if nothing else is ever assigned to this variable."""
+    if above or at >= len(pairs) or not pairs[at][0].opname.startswith(_TO_LOCAL):
+        return None
+    stored = pairs[at][0].argval
+    name = stored[0] if type(stored) is tuple else stored
+    if name in code.co_freevars:
+        return None
+    stores = 0
+    for one, _ in pairs:
+        if one.opname.startswith(_TO_LOCAL):
+            names = one.argval if type(one.argval) is tuple else (one.argval,)
+            # The second variable of this instruction is loaded, not assigned to.
+            stores += (names[:1] if "LOAD" in one.opname else names).count(name)
+    is_own = name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return Target(name, "local", False, code.co_name) if stores == 1 and not is_own else None
+
+
+def alias_in(
+    code: CodeType, pairs: list[tuple[dis.Instruction, int]], alias: Target
+) -> Iterator[tuple[CodeType, list[tuple[dis.Instruction, int]], Target]]:
+    """The code that can use a local variable: of its function, and of the functions in it."""
+    yield code, pairs, alias
+    for inner in code.co_consts:
+        if type(inner) is CodeType and alias.name in inner.co_freevars:
+            yield inner, list(numbered(inner)), alias._replace(relation="closure")
 
 
 def _is_call(instruction: dis.Instruction) -> bool:

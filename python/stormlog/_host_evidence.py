@@ -2,9 +2,8 @@
 the host memory of the process grows.
 
 An inspection consists of looks. A look lists all objects that the variables of the user's code
-reach. Between two looks, memory usually grows by some megabytes. The growth of a container is
-estimated as the number of its new elements times the mean size of an element. If the containers
-explain at least half of the memory growth, three looks are made. If they explain less, two looks
+reach. Between two looks, memory usually grows by some megabytes; ``_host_growth`` compares them. If
+the containers explain at least half of the memory growth, three looks are made. If they explain less, two looks
 follow that also include the variables of libraries. If the containers in these two looks explain
 little of the growth, the garbage collector is asked for objects that no variable reaches. The rest
 of the growth is native memory.
@@ -24,17 +23,22 @@ import gc
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 from . import _holders, _inbox, _retention
-from ._adding_lines import adding_lines
+from ._adding_lines import Line, adding_lines, calls_of, creating_lines, summing_lines
+from ._holders.kinds import module_of_class
 from ._holders.walk import Stop
+from ._host_growth import MOST_ELEMENTS, MOST_OF_IT, Grown, Look, growth
 
 # The most processor time of one inspection, and of one look.
 _MOST_S = 0.28
 _MOST_OF_LOOK_S = 0.08
+# The least processor time for the looks, however long the import of this module took.
+_LEAST_OF_LOOKS_S = 0.18
 # The number of looks at the user's variables, and of looks that include those of libraries.
 _LOOKS, _LOOKS_WITH_LIBRARIES = 3, 2
 # The next look follows when memory has grown by this many bytes, but not sooner than _SOONEST_S and
@@ -52,78 +56,54 @@ _LONGEST_LOOK_S = 20.0
 # With at most this many memory blocks allocated by Python, the garbage collector can list all
 # objects without a noticeable pause.
 _MOST_BLOCKS = 400_000
+# With at most this many objects that the garbage collector has not looked at, so many samples of this
+# size show their class, if at least this share of them has it. An object of a cycle takes at most
+# this many bytes on average.
+_MOST_YOUNG, _SAMPLES, _SAMPLE, _LEAST_OF_SAMPLE = 400_000, 10, 100, 0.2
+_LARGEST_OF_CYCLE = 1 << 20
 # How many objects are examined in one piece.
 _PIECE = 500
 # The assumed bytes of a small object.
 _SMALL_OBJECT = 48
 # Arrays and texts that no variable reaches count only if they have at least this many bytes.
 _LARGE = 1 << 16
-# If containers explain less than the first share of the growth, the variables of libraries are
-# searched too. If they then explain less than the second share, the garbage collector is asked.
-_MOST_OF_IT, _LITTLE = 0.5, 0.2
-# If at least this share of the elements of a container are tensors with an autograd graph, their
-# graphs may be what grows.
-_NEARLY_ALL = 0.9
-# If a container has more elements than this, only this many are read, and the size of the container
-# is extrapolated from them.
-_MOST_ELEMENTS = 100
+# If containers explain less than MOST_OF_IT of the growth, the variables of libraries are searched
+# too. If they then explain less than this share, the garbage collector is asked.
+_LITTLE = 0.2
 _MOST_HOLDERS = 8
-_LEAST_GROWTH = 1 << 16
 _LONGEST_PATH = 300
-
-
-class Grown(NamedTuple):
-    """A container, array or text that holds more memory than at the first look.
-
-    ``length`` is the number of elements, and ``gained`` is the number of new ones. ``bytes`` is the
-    size, and ``grown`` is the number of bytes by which it has grown.
-    """
-
-    phrase: str
-    kind: str
-    length: int
-    gained: int
-    bytes: int
-    grown: int
-    place: Any
-    # The container as the last look found it; None for an array or a text.
-    container: Any = None
-
-
-class _Look(NamedTuple):
-    # The time (`time.monotonic()`), and the bytes of anonymous memory of the process.
-    at: float
-    anonymous: int
-    # The containers by identity and kind.
-    containers: dict[tuple[int, str], Any]
-    # The arrays and texts outside of containers: by path, their bytes and their place.
-    single: dict[str, tuple[int, Any]]
-    # The addresses of all arrays and texts that variables reach.
-    addresses: set[int]
-    blocks: int
-    is_complete: bool
 
 
 class Inspection:
     """One inspection. The thread that waits for requests calls ``step`` until the inspection has
     ended."""
 
+    # Whether the variables of the user explained little in an earlier inspection of this process.
+    # Then every second inspection searches the variables of libraries at once.
+    _starts_with_libraries = False
+    # What the code shows about containers, by their places without the line; kept for later
+    # inspections.
+    _code: ClassVar[dict[Any, list[str]]] = {}
+
     def __init__(self, inbox: str, request: str, spent: float) -> None:
         self._inbox, self._request = inbox, request
-        self._looks: list[_Look] = []
-        self._with_libraries = False
-        # Seconds of processor time so far; importing this module has already taken some.
+        self._looks: list[Look] = []
+        self._with_libraries = Inspection._starts_with_libraries
+        Inspection._starts_with_libraries = False
+        # Seconds of processor time so far; importing this module has already taken some. On a busy
+        # machine the import may take long, so the looks may always take some time.
         self._spent = spent
+        self._allowed = max(_MOST_S, spent + _LEAST_OF_LOOKS_S)
         # Bytes of objects that no variable reaches; None until the garbage collector was asked.
         self._unreached: int | None = None
         self._asked_at = time.monotonic()
+        # Whether the first look still waits for memory to rise.
+        self._waits = True
         # Used before the first look: the time of the last rise by _GROWTH and the memory level at
         # that time, or, before any rise, the time and the level of the first reading.
         self._rise: tuple[float, int] | None = None
         # The number of rises by _GROWTH so far.
         self._rises = 0
-        # What the code shows about containers, by their paths.
-        self._code: dict[str, list[str]] = {}
 
     def step(self) -> float | None:
         """Take the next look if it is due. Returns the seconds until the next call; None when the
@@ -138,28 +118,38 @@ class Inspection:
         return pause
 
     def _step(self, began: float) -> float | None:
-        if not self._looks and not self._with_libraries:
+        if self._waits:
             pause = self._before_looks()
             if pause != 0:
                 return pause
+            self._waits = False
         if self._looks:
             last = self._looks[-1]
             waited = time.monotonic() - last.at
-            grown = _anonymous() - last.anonymous
+            grown = _level() - last.level
             if waited < _SOONEST_S or (grown < _GROWTH and waited < _LATEST_S):
                 return _BETWEEN_READINGS_S
         rest = self._rest_of(began)
-        self._looks.append(_look(rest, self._with_libraries))
-        left = _MOST_S - self._spent - (time.thread_time() - began)
-        if left < _MOST_OF_LOOK_S:
-            return None
+        lengths = self._looks[0].lengths if self._looks else {}
+        self._looks.append(_look(rest, self._with_libraries, lengths))
+        left = self._allowed - self._spent - (time.thread_time() - began)
         if len(self._looks) < 2:
-            return _BETWEEN_READINGS_S
+            return _BETWEEN_READINGS_S if left >= _MOST_OF_LOOK_S else None
         explained = self._explained()
-        if not self._with_libraries and explained < _MOST_OF_IT:
+        if not self._with_libraries and explained < MOST_OF_IT:
+            if self._garbage() is not None:
+                return None
+            Inspection._starts_with_libraries = True
+            if left >= _MOST_OF_LOOK_S:
+                # This answer remains if the program ends before there are two more looks.
+                self._answer(is_final=False)
+            if left < _LOOKS_WITH_LIBRARIES * _MOST_OF_LOOK_S:
+                return None
             self._with_libraries = True
             self._looks.clear()
             return 0.0
+        if left < _MOST_OF_LOOK_S:
+            return None
         if len(self._looks) < (_LOOKS_WITH_LIBRARIES if self._with_libraries else _LOOKS):
             self._answer(is_final=False)
             return _BETWEEN_READINGS_S
@@ -175,7 +165,7 @@ class Inspection:
         if now - self._asked_at < _LONGEST_IMPORT_S and _is_importing():
             self._rise, self._rises = None, 0
             return _BETWEEN_READINGS_S
-        level = _anonymous()
+        level = _level()
         since, before = self._rise or (now, level)
         self._rise = (since, before)
         if level - before >= _GROWTH and now - since >= _SOONEST_S:
@@ -187,7 +177,11 @@ class Inspection:
     def _rest_of(self, began: float) -> Callable[[], None]:
         """The function that a look calls between its pieces. It sleeps for ``_REST_S`` seconds, and
         ends the look when this step has used the processor time that a look may take."""
-        allowed = min(_MOST_OF_LOOK_S, _MOST_S - self._spent)
+        looks = _LOOKS_WITH_LIBRARIES if self._with_libraries else _LOOKS
+        left = self._allowed - self._spent
+        # Looks that include libraries share what is left; the others rarely need their time.
+        share = left / max(looks - len(self._looks), 1) if self._with_libraries else left
+        allowed = min(max(_MOST_OF_LOOK_S, share), left)
 
         def rest() -> None:
             if time.thread_time() - began > allowed:
@@ -199,61 +193,128 @@ class Inspection:
     def _explained(self) -> float:
         """The share of the process's memory growth that the growth of its containers explains."""
         first, last = self._looks[0], self._looks[-1]
-        grown = sum(one.grown for one in _growth(first, last))
-        return grown / max(last.anonymous - first.anonymous, 1)
+        grown = sum(one.grown for one in growth(first, last))
+        return grown / max(last.level - first.level, 1)
+
+    def _garbage(self) -> Grown | None:
+        """The growth that no variable explains, as reference cycles, if the garbage collector is
+        turned off and the number of objects that it has not looked at grows as well."""
+        first, last = self._looks[0], self._looks[-1]
+        new = last.young - first.young
+        is_off = first.gc_is_off and last.gc_is_off
+        if not is_off or not first.is_complete or not last.is_complete or new <= 0:
+            return None
+        whole = last.level - first.level
+        left = whole - sum(one.grown for one in growth(first, last))
+        blocks = last.blocks - first.blocks
+        is_reached = last.objects - first.objects > _LITTLE * new
+        is_reached |= last.bytes - first.bytes > _LITTLE * whole
+        if (
+            is_reached
+            or left <= MOST_OF_IT * whole
+            or left > _LARGEST_OF_CYCLE * new
+            or 2 * blocks < new
+        ):
+            return None
+        name = _most_frequent_class() if last.young <= _MOST_YOUNG else ""
+        of_what = f"`{name}` objects" if name else "objects"
+        phrase = f"the reference cycles of {of_what} that nothing refers to"
+        place = _holders.Place("", "unreached", phrase)
+        size = int(left / new * last.young)
+        return Grown(phrase, "garbage", last.young, new, size, left, place)
 
     def _answer(self, *, is_final: bool) -> None:
         if len(self._looks) < 2:
             _remove(self._request)
             return
         first, last = self._looks[0], self._looks[-1]
-        grown = _growth(first, last)
+        grown = growth(first, last)
         small = max(last.blocks - first.blocks, 0) * _SMALL_OBJECT
         objects = max(sum(one.grown for one in grown), small) + (self._unreached or 0)
+        garbage = self._garbage()
+        if garbage is not None:
+            grown, objects = [garbage], objects + garbage.grown
         is_complete = first.is_complete and last.is_complete and self._unreached is not None
         lines = [
             f"pid {os.getpid()}",
             f"time_ns {time.time_ns()}",
             f"seconds {last.at - first.at:.3f}",
-            f"grown {last.anonymous - first.anonymous}",
+            f"grown {last.level - first.level}",
             f"objects {objects}",
             f"complete {int(is_complete)}",
             f"cost_us {self._spent * 1e6:.0f}",
             f"final {int(is_final)}",
         ]
         for one in grown[:_MOST_HOLDERS]:
-            numbers = f"{one.length} {one.gained} {one.bytes} {one.grown}"
+            # The size is extrapolated from some elements, which may be larger than the others.
+            size = min(one.bytes, last.level)
+            numbers = f"{one.length} {one.gained} {size} {one.grown}"
             phrase = _escaped(one.phrase[:_LONGEST_PATH])
             lines.append(f"holder {one.kind} {numbers} {phrase}")
-            lines += self._about_code(one)
+            lines += self._about_code(one, is_first=one is grown[0])
         _inbox.leave(os.path.join(self._inbox, f"evidence-{os.getpid()}"), "\n".join(lines) + "\n")
         if is_final:
             _remove(self._request)
 
-    def _about_code(self, one: Grown) -> list[str]:
+    def _about_code(self, one: Grown, *, is_first: bool) -> list[str]:
         """What the code of the program shows about a container: the line that adds to it, if
-        exactly one line does, and what becomes of its elements."""
+        exactly one line does, and what becomes of its elements. For the container that grows most,
+        the code is always read."""
         place = one.place._replace(in_graph=False)
-        known = self._code.get(str(place))
-        if known is not None or self._spent > _MOST_S:
+        if one.kind == "garbage":
+            disabled = calls_of("gc", "disable")
+            return [_line("disabled", disabled[0])] if len(disabled) == 1 else []
+        if one.kind == "graphs" and one.container is None:
+            summing = summing_lines(place)
+            return [_line("summed", summing[0])] if len(summing) == 1 else []
+        known = self._code.get(place._replace(line=""))
+        if known is not None or (self._spent > self._allowed and not is_first):
             return known or []
         began = time.thread_time()
         try:
-            added = adding_lines(place)
+            owner = one.container.owner if one.container is not None else ""
+            # ``frames.put(frame)`` adds to the container ``frames.queue``.
+            added = adding_lines(place) or (owner and adding_lines(_without_attribute(place))) or []
             retention = _retention.retention(place, one.container)
         finally:
             self._spent += time.thread_time() - began
         lines = []
         if len(added) == 1:
-            line = added[0]
-            lines.append(f"added {line.number} {_escaped(line.function)} {_escaped(line.file)}")
+            lines.append(_line("added", added[0]))
+        elif not added and owner:
+            created = creating_lines(owner)
+            lines += [_line("created", created[0])] if len(created) == 1 else []
         if retention is not None:
             container = one.container
             most = container.most or 0 if container is not None else 0
             has_ids = container is not None and container.has_ids
             lines.append(f"retention {retention} {most} {int(has_ids)}")
-        self._code[str(place)] = lines
+        self._code[place._replace(line="")] = lines
         return lines
+
+
+def _without_attribute(place: Any) -> Any:
+    return place._replace(name=place.name.rpartition(".")[0])
+
+
+def _line(role: str, line: Line) -> str:
+    return f"{role} {line.number} {_escaped(line.function)} {_escaped(line.file)}"
+
+
+def _most_frequent_class() -> str:
+    """The class that most of the objects have which the garbage collector has not looked at yet.
+    Containers of the interpreter are left out; empty if there is no other class."""
+    objects = gc.get_objects(generation=0)
+    # Neighbours are sampled, because the objects of a cycle may alternate.
+    starts = range(0, len(objects), max(len(objects) // _SAMPLES, 1))
+    sample = [one for start in starts for one in objects[start : start + _SAMPLE]]
+    objects.clear()
+    classes = [type(one) for one in sample]
+    sample.clear()
+    of_modules = [one for one in classes if module_of_class(one) not in ("", "builtins")]
+    names = Counter(str(type.__dict__["__name__"].__get__(one)) for one in of_modules)
+    (name, count), *_ = [*names.most_common(1), ("", 0)]
+    return name if count >= _LEAST_OF_SAMPLE * len(classes) and name.isidentifier() else ""
 
 
 def _is_importing() -> bool:
@@ -269,28 +330,38 @@ def _is_importing() -> bool:
     return False
 
 
-def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:
+def _look(
+    rest: Callable[[], None], with_libraries: bool, lengths: dict[tuple[int, str], int]
+) -> Look:
     deadline = time.monotonic() + _LONGEST_LOOK_S
     found = _holders.survey(
         deadline,
         rest=rest,
         counts_host=True,
         libraries=with_libraries,
-        most_elements=_MOST_ELEMENTS,
+        most_elements=MOST_ELEMENTS,
+        lengths=lengths,
     )
     single: dict[str, tuple[int, Any]] = {}
     for storage in found.storages:
         if storage.device == "cpu" and storage.place is not None and storage.container is None:
             before = single.get(str(storage.place), (0, None))[0]
             single[str(storage.place)] = (before + storage.bytes, storage.place)
-    return _Look(
+    return Look(
         time.monotonic(),
-        _anonymous(),
+        _level(),
         {(one.identity, one.kind): one for one in found.containers},
         single,
         {storage.address for storage in found.storages},
         sys.getallocatedblocks(),
         found.cut_short is None,
+        with_libraries,
+        gc.get_count()[0],
+        found.objects,
+        found.bytes,
+        not gc.isenabled(),
+        found.lengths,
+        found.with_graph,
     )
 
 
@@ -336,85 +407,15 @@ def _add_large(large: dict[int, int], objects: list[Any]) -> None:
                 large[id(part)] = size
 
 
-def _growth(first: _Look, last: _Look) -> list[Grown]:
-    """The containers, arrays and texts that hold more memory at the last look than at the first,
-    the largest growth first. An object inside a container that has grown more is left out, because
-    the bytes of the container include the object."""
-    found, with_graphs = [], []
-    for key, one in last.containers.items():
-        before = first.containers.get(key)
-        if before is None or one.length <= before.length or str(before.place) != str(one.place):
-            continue
-        gained = one.length - before.length
-        grown = int(one.bytes / one.length * gained)
-        found.append(
-            Grown(one.place.phrase, one.kind, one.length, gained, one.bytes, grown, one.place, one)
-        )
-        if one.graphs >= _NEARLY_ALL * one.length:
-            with_graphs.append(found[-1])
-    found = _siblings_together(found)
-    for path, (size, place) in last.single.items():
-        grown = size - first.single.get(path, (0, None))[0]
-        if path in first.single and grown > 0:
-            found.append(Grown(place.phrase, "array", 1, 0, size, grown, place))
-    left = last.anonymous - first.anonymous - sum(one.grown for one in _outer(found))
-    if len(with_graphs) == 1 and left > _MOST_OF_IT * (last.anonymous - first.anonymous):
-        found.append(_of_graphs(with_graphs[0], left))
-    return _outer(found)
+def _level() -> int:
+    """The bytes of memory of this process that the kernel cannot reclaim: its resident memory
+    without the pages of files."""
+    with open("/proc/self/status", "rb") as file:
+        lines = file.read().split(b"\n")
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(_UNRECLAIMABLE))
 
 
-def _siblings_together(found: list[Grown]) -> list[Grown]:
-    """The containers that grow; several containers in one container, such as the lists in
-    ``{"train": [], "test": []}``, are summed up."""
-    groups: dict[Any, list[Grown]] = {}
-    for one in found:
-        name = one.place.name
-        inside = one.place._replace(name=name[: name.rindex("[")]) if name.endswith("]") else one
-        groups.setdefault((inside, one.kind), []).append(one)
-    return [
-        group[0] if len(group) == 1 else _sum_of(group, inside.phrase)
-        for (inside, _), group in groups.items()
-    ]
-
-
-def _sum_of(group: list[Grown], inside: str) -> Grown:
-    first = group[0]
-    length, gained, size, grown = (
-        sum(numbers) for numbers in zip(*(one[2:6] for one in group), strict=True)
-    )
-    phrase = f"the {first.kind}s of {inside}"
-    return Grown(phrase, first.kind, length, gained, size, grown, first.place, first.container)
-
-
-def _of_graphs(one: Grown, left: int) -> Grown:
-    """The growth ``left`` that no object explains, as the autograd graphs of the tensors in a
-    container. A graph cannot be read while the program runs, but each of these tensors keeps one.
-    """
-    place = one.place._replace(in_graph=True)
-    phrase = f"the autograd graphs of {one.length} tensors in {one.phrase}"
-    size = int(left / one.gained * one.length)
-    return Grown(phrase, "graphs", one.length, one.gained, size, left, place, one.container)
-
-
-def _outer(found: list[Grown]) -> list[Grown]:
-    found = sorted((one for one in found if one.grown >= _LEAST_GROWTH), key=lambda one: -one.grown)
-    outer: list[Grown] = []
-    for one in found:
-        path = str(one.place)
-        if not any(path.startswith(str(other.place)) for other in outer):
-            outer.append(one)
-    return outer
-
-
-def _anonymous() -> int:
-    """The bytes of anonymous memory of this process: its resident memory without the pages of files
-    and of shared memory."""
-    with open("/proc/self/statm", "rb") as file:
-        words = file.read().split()
-    return (int(words[1]) - int(words[2])) * _PAGE
-
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_UNRECLAIMABLE = (b"RssAnon:", b"RssShmem:")
 
 
 def _escaped(text: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 SOURCE = """
-import functools, json, sys
+import functools, gc, json, sys
+windows = [[], []]
 kept = []; cache = {}; table = {"a": []}; names = set(); twice = []; taken = []; more = []; chosen = {}; groups = {}
 class Service:
     def __init__(self):
@@ -30,6 +31,10 @@ def work(item):
     add = taken.append
     more += [item]  # more
     chosen[item if item else 3] = 1
+    window = windows[item]
+    last = window
+    last.append(item)  # windows
+    gc.disable()  # disable
     return [cache, kept, add]
 def outer():
     log = []
@@ -43,7 +48,7 @@ def outer():
 def lookup(key):
     return key
 
-from stormlog._adding_lines import adding_lines
+from stormlog._adding_lines import adding_lines, calls_of
 from stormlog._holders import Place
 places = {
     "kept": Place("kept", "global", "__main__"),
@@ -52,6 +57,7 @@ places = {
     "groups": Place("groups[]", "global", "__main__"),
     "names": Place("names", "global", "__main__"),
     "twice": Place("twice", "global", "__main__"),
+    "windows": Place("windows[0]", "global", "__main__"),
     "taken": Place("taken", "global", "__main__"),
     "more": Place("more", "global", "__main__"),
     "chosen": Place("chosen", "global", "__main__"),
@@ -63,6 +69,7 @@ places = {
     "deep": Place("table['a'][3]", "global", "__main__"),
 }
 found = {name: [list(line) for line in adding_lines(place)] for name, place in places.items()}
+found["disable"] = [list(line) for line in calls_of("gc", "disable")]
 json.dump(found, sys.stdout)
 """
 
@@ -82,7 +89,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[objec
 
 @pytest.mark.parametrize(
     "name",
-    ["kept", "cache", "table", "groups", "names", "twice", "more", "seen", "answers", "log", "own"],
+    [
+        *("kept", "cache", "table", "groups", "names", "twice", "more", "seen", "answers", "log"),
+        *("own", "windows", "disable"),
+    ],
 )
 def test_every_line_that_adds_is_found(found: dict[str, list[list[object]]], name: str) -> None:
     lines = SOURCE.splitlines()

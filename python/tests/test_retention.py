@@ -10,17 +10,27 @@ from pathlib import Path
 import pytest
 
 SOURCE = """
-import collections, functools, json, queue, sys, time, uuid
+import collections, dataclasses, functools, json, pickle, queue, sys, threading, time, uuid
 kept = []; read = []; looked = []; cleared = []; cut = []; cache = {}; ids = {}; uuids = {}
 bounded = collections.deque(maxlen=5000); free = collections.deque()
 jobs = queue.Queue(); bounded_jobs = queue.Queue(9000)
-groups = {"a": [], "b": []}; trimmed = []; burnt = []
+groups = {"a": [], "b": []}; named = {}; trimmed = []; burnt = []
+slots = []; capped = []; checked = []; callbacks = []; windows = {"a": collections.deque()}
+local = threading.local()
 import pool
 pooled = pool.Pool()
 class Service:
     def __init__(self):
         self.undo = []; self.items = collections.OrderedDict(); self.replaced = []
-        self.given = []
+        self.given = []; self.aliased = []; self.drained = []; self.extended = []; self.most = 5000
+    def fill(self, i):
+        self.extended += [text(i)]
+        items = self.aliased
+        items.append(text(i))
+        more = self.drained
+        more.append(text(i))
+        if i > 10**7:
+            more.pop()
     def work(self, i):
         self.undo.append(text(i)); self.items[i] = text(i); self.given.append(text(i))
         if len(self.items) > 100_000:
@@ -30,6 +40,17 @@ class Service:
         self.replaced = []
     def answer(self):
         return self.given
+class Study:
+    def __init__(self):
+        self.trials = []
+    def run(self, i):
+        self.trials.append(text(i))
+@dataclasses.dataclass
+class Portfolio:
+    trail: list
+    def tick(self, i):
+        self.trail.append(text(i))
+study = Study(); portfolio = Portfolio([])
 def text(i):
     return "x" * 100 + str(i)
 @functools.lru_cache(maxsize=None)
@@ -52,9 +73,23 @@ def main():
                 cache[i] = text(i)
             ids[id(object()) + (i << 12)] = text(i); uuids[str(uuid.uuid4())] = text(i)
             bounded.append(text(i)); free.append(text(i)); jobs.put(text(i)); bounded_jobs.put(text(i))
+            if "a" not in named:
+                named["a"] = []
+            named["a"].append(text(i))
             groups["a"].append(text(i)); groups["b"].append(text(i))
             pooled.put(text(i)); trimmed.append(text(i)); burnt.append(text(i))
             service.work(i); endless(i); limited(i)
+            if not hasattr(local, "pages"):
+                local.pages = {}
+            service.fill(i); study.run(i); portfolio.tick(i); local.pages[i] = text(i)
+            slots.append(text(i)); slots[i % 7] = text(i)
+            if len(capped) < service.most:
+                capped.append(text(i))
+            checked.append(text(i)); callbacks.append(lambda i=i: i)
+            if len(checked) < 20:
+                continue
+            window = windows["a"]
+            window.append(text(i)); last_ones = [window[-k] for k in range(1, 2)]
             last = looked[-1], looked[-4:], len(looked), "x" in looked, bool(looked)
         report()
     if len(cleared) > 10**6:
@@ -64,6 +99,7 @@ def main():
     print(burnt[100:][:1], file=sys.stderr)
     if len(cut) > 10**6:
         del cut[:100]
+    print(len(pickle.dumps(study)), sum(call() for call in callbacks), file=sys.stderr)
     print(sum(map(len, read)), len(outputs), file=sys.stderr)
 
 def report():
@@ -108,11 +144,24 @@ EXPECTED: dict[str, list[object]] = {
     "free": ["kept", None, False],
     "jobs.queue": ["kept", 0, False],
     "bounded_jobs.queue": ["bounded", 9000, False],
+    "named['a']": ["kept", None, False],
     "groups['a']": ["kept", None, False],
     "service.undo": ["kept", None, False],
     "service.items": ["removed", None, False],
     "service.replaced": ["removed", None, False],
     "service.given": ["read", None, False],
+    "service.aliased": ["kept", None, False],
+    "service.drained": ["removed", None, False],
+    "service.extended": ["kept", None, False],
+    "study.trials": ["read", None, False],
+    # Only the generated `__repr__` and `__eq__` read it.
+    "portfolio.trail": ["kept", None, False],
+    "local.pages": ["kept", None, False],
+    "slots": ["bounded", None, False],
+    "capped": ["bounded", None, False],
+    "checked": ["kept", None, False],
+    "callbacks": ["kept", None, False],
+    "windows['a']": ["kept", None, False],
     "endless": ["kept", 0, False],
     "limited": ["bounded", 4000, False],
 }

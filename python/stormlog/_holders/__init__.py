@@ -18,7 +18,8 @@ keeps nothing alive when it returns.
     Lists all memory of tensors and arrays that the search finds. Returns ``Survey``: ``storages``
     lists one ``Holder`` for each storage, which is the memory of a tensor or an array, even if
     several objects share it. With ``counts_host=True`` large texts and byte strings are storages
-    too, and ``containers`` lists the collections with at least 16 elements or 4 KiB, with their
+    too, and ``containers`` lists the collections with at least 16 elements or 4 KiB, and outermost ones
+    with objects whose memory Python does not see, with their
     lengths and estimated bytes. The search has four stages: the globals of the user's modules, the
     local variables, the sweep, and the globals of libraries. After each stage ``enough(storages)``
     is called, and the search ends when it returns True. ``libraries=False`` leaves out the globals
@@ -135,6 +136,12 @@ class Container(NamedTuple):
     has_ids: bool = False
     # The number of elements that are tensors with an autograd graph.
     graphs: int = 0
+    # The number of elements that are functions or methods.
+    callables: int = 0
+    # The number of objects in it whose memory only a library knows.
+    hidden: int = 0
+    # The class of the object that has it as an attribute, if it is a class of a library.
+    owner: str = ""
 
 
 class Located(NamedTuple):
@@ -155,6 +162,12 @@ class Survey(NamedTuple):
     cut_short: str | None
     objects: int
     seconds: float
+    # The lengths of collections of libraries, by identity and kind.
+    lengths: dict[tuple[int, str], int]
+    # The places of tensors with an autograd graph that are not in collections.
+    with_graph: list[Place]
+    # The estimated bytes of all collections, each counted once.
+    bytes: int
 
 
 class Group(NamedTuple):
@@ -261,8 +274,10 @@ def survey(
     most_elements: int | None = None,
     enough: Callable[[Iterable[Storage]], bool] | None = None,
     traceback: TracebackType | None = None,
+    lengths: dict[tuple[int, str], int] | None = None,
 ) -> Survey:
-    """All storages and collections that are found before the deadline."""
+    """All storages and collections that are found before the deadline. Collections of libraries
+    that are longer than in ``lengths``, the result of an earlier survey, are searched first."""
     began = time.monotonic()
     most = _MOST_ELEMENTS_OF_HOST if counts_host else _MOST_ELEMENTS
     walk = Walk(
@@ -271,16 +286,38 @@ def survey(
         rest=rest,
         counts_host=counts_host,
         traceback=traceback,
+        lengths=lengths,
     )
     done = None if enough is None else lambda: enough(walk.storages.values())
     walk.run(libraries=libraries, sweep=sweep, done=done)
     containers = [
         _container(paths.render(one.step, walk.name_of_parameter), one)
         for one in walk.collections
-        if counts_host and (one.length >= _SHORT or one.bytes >= _SMALL_BYTES)
+        if counts_host and _is_reported(one)
     ]
     storages = [_holder(walk, storage) for storage in walk.storages.values()]
-    return Survey(storages, containers, walk.cut_short, walk.objects, time.monotonic() - began)
+    with_graph = [
+        paths.render(step, walk.name_of_parameter)
+        for _, step in walk.with_graph
+        if counts_host and paths.container(step) is None
+    ]
+    seconds = time.monotonic() - began
+    whole = sum(one.bytes for one in walk.collections if one.parent is None)
+    return Survey(
+        storages,
+        containers,
+        walk.cut_short,
+        walk.objects,
+        seconds,
+        walk.lengths,
+        with_graph,
+        int(whole),
+    )
+
+
+def _is_reported(one: Collection) -> bool:
+    is_outer = one.parent is None and one.hidden > 0
+    return one.length >= _SHORT or one.bytes >= _SMALL_BYTES or is_outer
 
 
 def _container(place: Place, one: Collection) -> Container:
@@ -293,6 +330,9 @@ def _container(place: Place, one: Collection) -> Container:
         one.most,
         one.has_ids,
         round(one.graphs / one.weight),
+        round(one.callables / one.weight),
+        round(one.hidden / one.weight),
+        one.owner,
     )
 
 

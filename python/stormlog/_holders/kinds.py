@@ -6,6 +6,8 @@ dictionaries and slots through the interpreter's own descriptors, never through 
 
 from __future__ import annotations
 
+# Not `threading`: the thread that imports it first becomes the main thread for Python before 3.13.
+import _thread
 import functools
 import gc
 import mmap
@@ -41,7 +43,8 @@ from typing import Any
     INSTANCE,
     OPAQUE,  # a type of an extension
     MAPPING,  # mmap.mmap
-) = range(23)
+    THREAD_LOCAL,  # threading.local
+) = range(24)
 
 _ATOMS = (
     type(None),
@@ -81,11 +84,13 @@ _BASES = (
     (BaseException, EXCEPTION),
     (functools.partial, PARTIAL),
     (mmap.mmap, MAPPING),
+    (_thread._local, THREAD_LOCAL),
     (type, CLASS),
     *((kind, ATOM) for kind in _ATOMS),
 )
 _mro_of = type.__dict__["__mro__"].__get__
 _dict_of_class = type.__dict__["__dict__"].__get__
+_module_of = type.__dict__["__module__"].__get__
 
 
 class Kinds:
@@ -105,6 +110,7 @@ class Kinds:
         self._bases = [(kind, role) for kind, role in known if isinstance(kind, type)]
         self.roles: dict[int, int] = {id(kind): role for kind, role in _BUILT_IN.items()}
         self._parts: dict[int, tuple[Any, list[tuple[str, Any]]]] = {}
+        self._hides: dict[int, bool] = {}
 
     def role(self, kind: type) -> int:
         """The role of the objects of a type."""
@@ -123,6 +129,32 @@ class Kinds:
             return ATOM
         read, slots = self._readers(kind)
         return INSTANCE if read is not None or slots else OPAQUE
+
+    def hides_memory(self, kind: type, role: int) -> bool:
+        """Whether objects of a type may have memory that Python does not see: those of extensions
+        outside of the standard library, and pointers of ctypes."""
+        if role not in (INSTANCE, OPAQUE):
+            return False
+        known = self._hides.get(id(kind))
+        if known is None:
+            bases = [_module_of(base) for base in _mro_of(kind)]
+            known = "_ctypes" in bases
+            if not known and role == OPAQUE:
+                package = str(bases[0]).partition(".")[0]
+                known = package not in sys.stdlib_module_names and package != "numpy"
+            self._hides[id(kind)] = known
+        return known
+
+    def attributes_of_threads(self, thing: object) -> list[tuple[str, Any]]:
+        """The attributes that a ``threading.local`` has in all threads, each with the value of one
+        thread."""
+        found = []
+        for part in referents(thing):
+            # A dictionary whose values are the dictionaries of the threads.
+            for _, own in entries(part) if type(part) is dict else ():
+                if type(own) is dict:
+                    found += [(name, value) for name, value in entries(own) if type(name) is str]
+        return found
 
     def attributes(self, thing: object) -> list[tuple[str, Any]]:
         """The attributes of the object itself, from its dictionary and its slots."""
@@ -211,7 +243,7 @@ def elements(sequence: Any, role: int, most: int) -> tuple[int, Iterable[int], l
 
     Positions and values are returned separately and not as pairs: thousands of tuples would bring
     the next full garbage collection of the program closer."""
-    base: Any = _SEQUENCES.get(role) or (set if isinstance(sequence, set) else frozenset)
+    base: Any = _base_of(sequence, role)
     length = base.__len__(sequence)
     try:
         if length <= most:
@@ -228,6 +260,16 @@ def elements(sequence: Any, role: int, most: int) -> tuple[int, Iterable[int], l
         return length, chain(range(half), range(length - half, length)), first + tail
     except RuntimeError:
         return length, range(0), []
+
+
+def length(collection: Any, role: int) -> int:
+    """The length of a dictionary, list, tuple, set or deque."""
+    base = dict if role == DICT else _base_of(collection, role)
+    return int(base.__len__(collection))
+
+
+def _base_of(sequence: Any, role: int) -> Any:
+    return _SEQUENCES.get(role) or (set if isinstance(sequence, set) else frozenset)
 
 
 _SEQUENCES: dict[int, Any] = {LIST: list, TUPLE: tuple, DEQUE: deque}

@@ -11,10 +11,10 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import chain
-from types import CellType, FunctionType, TracebackType
+from types import CellType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
 from . import frames, kinds, paths, roots
@@ -36,12 +36,18 @@ _MOST_GRAPHS = 256
 _DEEPEST = 30
 # A dictionary with at least this many entries may be one that grows.
 _LONG = 16
+# With at most this many modules, comparing the collections of libraries takes about 20 ms.
+_FEW_MODULES = 1500
+_MOST_OF_REGISTRY = 8
 # Texts and byte strings of at least this size are storages of their own.
 _LARGE_ATOM = 1 << 16
 # The interpreter allocates small objects in multiples of this.
 _ALIGNMENT = 16
 _TEXTS = (str, bytes, bytearray)
+_CALLABLE = (kinds.FUNCTION, kinds.METHOD, kinds.BUILTIN, kinds.PARTIAL)
+_ELEMENTS = (paths.INDEX, paths.KEY, paths.ELEMENT)
 _COLLECTIONS = (kinds.DICT, kinds.LIST, kinds.SET, kinds.DEQUE)
+_REGISTRIES = (*_COLLECTIONS, kinds.CACHE)
 
 
 class Stop(Exception):
@@ -65,12 +71,15 @@ class Collection:
 
     __slots__ = (
         "bytes",
+        "callables",
         "graphs",
         "has_ids",
+        "hidden",
         "identity",
         "kind",
         "length",
         "most",
+        "owner",
         "parent",
         "step",
         "weight",
@@ -88,6 +97,12 @@ class Collection:
         self.has_ids = False
         # The number of elements that are tensors with an autograd graph.
         self.graphs = 0.0
+        # The number of elements that are functions or methods.
+        self.callables = 0.0
+        # The number of objects in it whose memory only a library knows.
+        self.hidden = 0.0
+        # The class of the object that has it as an attribute, if it is a class of a library.
+        self.owner = ""
 
 
 # An object to visit, as a tuple: the object, its role, the path to it, the collection that contains
@@ -110,11 +125,15 @@ class Walk:
         wanted: Callable[[int], bool] | None = None,
         prefers_collections: bool = False,
         traceback: TracebackType | None = None,
+        lengths: dict[tuple[int, str], int] | None = None,
     ) -> None:
         self._deadline, self._rest, self._most_elements = deadline, rest, most_elements
         self._counts_host, self._wanted = counts_host, wanted
         self._prefers_collections = prefers_collections
         self._traceback = traceback
+        # The lengths of the collections of libraries at an earlier search, by identity and kind.
+        self._earlier = lengths or {}
+        self.lengths: dict[tuple[int, str], int] = {}
         # Whether the program waits for the search. During a search with ``rest`` it runs: PyTorch's
         # engine then frees saved tensors and replaces gradients without the interpreter, and
         # reading them can crash the process.
@@ -129,6 +148,8 @@ class Walk:
         self._alone: set[int] = set()
         # The bounds of queues, by the id of the collection that has the items.
         self._most_items: dict[int, int] = {}
+        # The classes of libraries whose objects have a collection as an attribute, by its id.
+        self._owners: dict[int, str] = {}
         self._atoms: set[int] = set()
         self._rested = time.monotonic()
         self._level = 0
@@ -151,6 +172,9 @@ class Walk:
         # Subclasses of tensors may run any code when they are read.
         plain = getattr(getattr(torch, "_C", None), "DisableTorchFunctionSubclass", nullcontext)
         stages: list[Callable[[], None]] = [self._users_globals, self._locals]
+        if self._counts_host and (libraries or len(sys.modules) <= _FEW_MODULES):
+            # What local variables reach may take all the time of the search.
+            stages.insert(1, self._registries)
         # The globals of libraries come last, because they take longest. An object that the sweep
         # has found gets the name of a library's global variable if one reaches it.
         stages += [self._sweep] if sweep else []
@@ -250,6 +274,50 @@ class Walk:
             label = (paths.attribute(name), code.co_name, file, frame.f_lineno)
             self._found(value, (parent, paths.LOCAL, label, 0), inside, weight, hint)
 
+    def _registries(self) -> None:
+        """Visits the collections of libraries that have become longer since an earlier search.
+        Only the collections that the variables, classes and objects of a module have directly are
+        compared, which takes a fraction of the time of a search through all of them. Of those that
+        are longer, a few elements are searched."""
+        most, self._most_elements = self._most_elements, _MOST_OF_REGISTRY
+        try:
+            self._visit_longer()
+        finally:
+            self._most_elements = most
+
+    def _visit_longer(self) -> None:
+        _, others = roots.modules()
+        for module in others:
+            self._check()
+            for thing, role, step in self._registries_of(module):
+                if role == kinds.CACHE:
+                    length = type(thing).cache_info(thing).currsize
+                else:
+                    length = kinds.length(thing, role)
+                key = (id(thing), type(thing).__name__)
+                self.lengths[key] = length
+                if length > self._earlier.get(key, length):
+                    self._found(thing, step)
+                    self._drain()
+
+    def _registries_of(self, module: ModuleType) -> Iterator[tuple[Any, int, Step]]:
+        module_name = module.__name__
+        for variable, value in roots.variables(module):
+            role = self._kinds.role(type(value))
+            step: Step = (None, paths.GLOBAL, (module_name, paths.attribute(variable)), 0)
+            if role in _REGISTRIES:
+                yield value, role, step
+                continue
+            parts: list[tuple[str, Any]] = []
+            if role == kinds.INSTANCE:
+                parts = self._kinds.attributes(value)
+            elif role == kinds.CLASS and kinds.module_of_class(value) == module_name:
+                parts = kinds.class_attributes(value)
+            for name, part in parts:
+                role = self._kinds.role(type(part))
+                if role in _REGISTRIES:
+                    yield part, role, _attribute(step, name)
+
     def _library_globals(self) -> None:
         _, others = roots.modules()
         for module in others:
@@ -323,9 +391,19 @@ class Walk:
             if facts is not None:
                 self._store(*facts, hint or OTHER, step, inside, weight)
         elif not self._is_known(thing, role, step):
+            if inside is not None and self._counts_host:
+                self._note_element(thing, role, step, inside, weight)
             if self._level < _DEEPEST:
                 level = self._level + 1
                 self._queue.append((thing, role, step, inside, weight, hint, level))
+
+    def _note_element(
+        self, thing: Any, role: int, step: Step, inside: Collection, weight: float
+    ) -> None:
+        if role in _CALLABLE:
+            inside.callables += weight if step[1] in _ELEMENTS else 0
+        elif self._kinds.hides_memory(type(thing), role):
+            inside.hidden += weight
 
     def _is_known(self, thing: Any, role: int, step: Step) -> bool:
         """Whether a thing was followed before. An optimizer that was found outside of collections
@@ -399,6 +477,9 @@ class Walk:
             self._cache(thing, step, inside, weight)
         elif role == kinds.EXCEPTION:
             self._exception(thing, step, inside, weight)
+        elif role == kinds.THREAD_LOCAL:
+            for name, value in self._kinds.attributes_of_threads(thing):
+                self._found(value, _attribute(step, name), inside, weight, hint)
         elif role == kinds.GENERATOR:
             self._generator(thing, step, inside, weight, hint)
         else:
@@ -411,8 +492,10 @@ class Walk:
         one.weight = weight
         role = self._kinds.role(type(thing))
         one.most = self._most_items.get(id(thing), kinds.most_elements_of(thing, role))
-        if self._counts_host and inside is None:
-            one.bytes += kinds.size_of(thing, role) * weight
+        if self._counts_host:
+            one.owner = self._owners.get(id(thing), "")
+            if inside is None:
+                one.bytes += kinds.size_of(thing, role) * weight
         self.collections.append(one)
         return one
 
@@ -481,6 +564,8 @@ class Walk:
                 return
             named = self._kinds.attributes(thing)
             self._note_bound(type(thing), named)
+            if self._counts_host:
+                self._note_collections(type(thing), named)
             for name, value in named:
                 self._found(value, _attribute(step, name), inside, weight, hint)
             if not self._counts_host:
@@ -499,6 +584,12 @@ class Walk:
                 break
             way = (step, paths.INSIDE, type(thing).__name__, 0)
             self._found(value, way, inside, weight, hint)
+
+    def _note_collections(self, kind: type, attributes: list[tuple[str, Any]]) -> None:
+        if kinds.module_of_class(kind) not in self._user_modules:
+            for _, value in attributes:
+                if self._kinds.role(type(value)) in _COLLECTIONS:
+                    self._owners[id(value)] = type.__dict__["__name__"].__get__(kind)
 
     def _note_bound(self, kind: type, attributes: list[tuple[str, Any]]) -> None:
         if not any(name in ("queue", "_queue") for name, _ in attributes):
@@ -771,6 +862,7 @@ class Walk:
         for one in reversed(self.collections):
             if one.parent is not None:
                 one.parent.bytes += one.bytes
+                one.parent.hidden += one.hidden
 
     def way_to(self, storage: Storage) -> Step | None:
         """The best path to a storage. The path to a gradient begins with the best path to its

@@ -238,8 +238,12 @@ def _ends_the_process(error):
 
 def _mark_seen(inbox):
     """Leave a file that shows ``stormlog run`` that its hook ran in this process."""
+    _mark(inbox, "python")
+
+
+def _mark(inbox, kind):
     try:
-        os.close(os.open(os.path.join(inbox, "python-%d" % os.getpid()), os.O_CREAT, 0o600))
+        os.close(os.open(os.path.join(inbox, "%s-%d" % (kind, os.getpid())), os.O_CREAT, 0o600))
     except OSError:
         pass
 
@@ -293,6 +297,8 @@ class _Listener:
         At its shutdown the interpreter would end the thread with ``pthread_exit``, which
         loads libgcc_s and aborts the process when no memory is left for that library.
         """
+        # The interpreter then frees all objects, which takes long if there are many.
+        _mark(self._inbox, "ended")
         if self._end is not None:
             self.stop()
             self._wait_for_end(_EXIT_PATIENCE_S)
