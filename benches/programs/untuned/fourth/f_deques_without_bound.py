@@ -6,7 +6,7 @@ import statistics
 
 from parts import until
 
-recent = collections.defaultdict(collections.deque)
+recent = collections.defaultdict(collections.deque)  # CULPRIT-HOLDER
 
 
 def observe(sensor, reading):

@@ -1,4 +1,4 @@
-"""Bug: the transcript of a chat service is one text that is only ever extended."""
+"""Bug: the transcript of a chat service is one buffer that is only ever extended."""
 
 import random
 
@@ -7,20 +7,20 @@ from parts import until
 
 class Transcript:
     def __init__(self):
-        self.text = ""
+        self.data = bytearray()
         self.lines = 0
 
     def add(self, line):
-        self.text += line + "\n"  # CULPRIT
+        self.data += line.encode()  # CULPRIT
         self.lines += 1
 
 
 def main():
     rnd = random.Random(1)
     transcript = Transcript()
-    for n in until(100):
+    for n in until(60):
         for user in range(12):
-            transcript.add(f"{n} user{user}: " + "".join(rnd.choices("abcdefgh ", k=700)))
+            transcript.add(f"{n} user{user}: {rnd.randbytes(2000).hex()}\n")
     print(transcript.lines > 0)
 
 

@@ -13,12 +13,13 @@ done = []
 
 
 def render(page):
-    cache = local.__dict__.setdefault("rendered", {})
-    found = cache.get(page)
+    if not hasattr(local, "rendered"):
+        local.rendered = {}  # CULPRIT-HOLDER
+    found = local.rendered.get(page)
     if found is None:
         text = (page * 500)[:12_000]
         found = zlib.compress(text.encode()) + text.encode()
-        cache[page] = found  # CULPRIT
+        local.rendered[page] = found  # CULPRIT
     return found
 
 
