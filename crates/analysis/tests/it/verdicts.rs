@@ -442,7 +442,7 @@ fn what_holds_the_memory_of_a_leak_is_named() {
     assert_eq!((leak.kind, leak.severity), (Kind::HostLeak, Severity::Info));
     assert!(
         leak.explanation.contains(
-            "; `kept` in `__main__` grows (1,204 items, 1.00 GiB), items added at train.py:31"
+            "; `kept` in `__main__` grows (1,204 items, 1.00 GiB at 20.0 s), items added at train.py:31"
         ),
         "{}",
         leak.explanation

@@ -65,16 +65,17 @@ pub(super) fn document(arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&out).expect("JSON"))
 }
 
-/// The data of the HTML page that `stormlog plot` writes for a run, which is JSON inside the page.
-pub(super) fn page(path: &str) -> Value {
+/// The data of the HTML page that `stormlog plot` writes for a run, which is JSON inside the page;
+/// `None` if nothing can be drawn.
+pub(super) fn page(path: &str) -> Option<Value> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("page.html");
     let file = file.to_str().expect("a name");
-    output(&["plot", path, "-o", file]).expect("a page");
+    output(&["plot", path, "-o", file])?;
     let html = std::fs::read_to_string(file).expect("a page");
     let (_, rest) = html.split_once("id=\"spec\">").expect("data");
     let (spec, _) = rest.split_once("</script>").expect("an end");
-    serde_json::from_str(spec).expect("JSON")
+    Some(serde_json::from_str(spec).expect("JSON"))
 }
 
 /// The run that the terminal UI shows after it has opened a path.
@@ -211,7 +212,7 @@ fn compare(path: &Path) -> bool {
         return false;
     }
 
-    let spec = page(text);
+    let spec = page(text).expect("a page");
     page_agrees(&name, run, &resources, &spec);
     let screen = on_screen(path);
     screen_agrees(&name, run, &resources, &screen);

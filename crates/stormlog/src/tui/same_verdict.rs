@@ -79,12 +79,14 @@ fn every_front_end_gives_the_same_verdict() {
         let diagnosis = &screen.shown().expect("a run").diagnosis;
         assert_eq!(diagnosis.headline(), one.headline, "{name}: the screen");
         assert_eq!(diagnosis.verdict().level, one.level, "{name}: its level");
-        let spec = page(&name);
-        assert_eq!(
-            spec["verdict"][1],
-            one.headline.as_str(),
-            "{name}: the page"
-        );
+        // Of a damaged recording nothing may be left to draw.
+        if let Some(spec) = page(&name) {
+            assert_eq!(
+                spec["verdict"][1],
+                one.headline.as_str(),
+                "{name}: the page"
+            );
+        }
 
         let gate = |kinds: &str| {
             let options = ["--skip-damaged", "--accept-damage", "--fail-on", kinds];
@@ -115,8 +117,8 @@ fn every_front_end_gives_the_same_verdict() {
             let last_line = crate::cli::verdict_of_run(&one.path, run_id);
             let verdict = diagnosis.verdict().verdict;
             assert_eq!(last_line, Ok(verdict), "{name}: the last line of run");
+            list_agrees(&name, address, leading);
         }
-        list_agrees(&name, address, leading);
     }
     drop(server);
 }
