@@ -1,6 +1,8 @@
 //! Parts that all charts share: heading, axes, grid, legend, bands for phases.
 
+use crate::bytes::human;
 use crate::canvas::Canvas;
+use crate::measure::Measure;
 use crate::story::Story;
 use stormlog_format::human_duration;
 
@@ -370,4 +372,18 @@ fn bands_of(phases: &[Phase], scale: TimeScale) -> Vec<Band<'_>> {
         }
     }
     bands
+}
+
+/// Draws the memory limit of the process, if it is lower than the memory of the device; returns the
+/// area of its label.
+pub(crate) fn process_limit(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) -> Area {
+    let ink = scene.theme.measure(Measure::Capacity);
+    let y = value.y(limit);
+    scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
+    let style = TextStyle::new(11.0, ink);
+    let text = format!("memory limit of this process: {}", human(limit));
+    let at = (plot.x + 6.0, (y - 4.0).max(plot.y + 10.0));
+    let area = Area::new(at.0, at.1 - 11.0, style.width(&text), 14.0);
+    scene.text(at, text, style);
+    area
 }

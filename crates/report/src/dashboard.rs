@@ -7,7 +7,7 @@ use crate::bytes::{grouped as thousands, human};
 use crate::canvas::Canvas;
 use crate::chart;
 use crate::error::DrawError;
-use crate::focus;
+use crate::focus_chart;
 use crate::gap;
 use crate::heatmap;
 use crate::host_lane::HostLane;
@@ -28,7 +28,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let theme = canvas.theme;
     let width = canvas.width.max(700);
     let more = if story.focus.is_some() {
-        focus::HEIGHT
+        focus_chart::HEIGHT
     } else {
         0
     };
@@ -51,7 +51,9 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 
     if let Some(focus) = &story.focus {
         let share = (page.bottom() - y) * 0.27;
-        let area = page.below(y).upper(f64::from(focus::HEIGHT).min(share));
+        let area = page
+            .below(y)
+            .upper(f64::from(focus_chart::HEIGHT).min(share));
         focus.draw(&mut scene, area, span, story);
         y = area.bottom() + 10.0;
     }

@@ -29,6 +29,7 @@ pub mod escape;
 #[cfg(test)]
 mod fixtures;
 mod focus;
+mod focus_chart;
 mod font;
 mod functions;
 mod gap;

@@ -5,7 +5,7 @@ use crate::bytes::human;
 use crate::canvas::Canvas;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
-use crate::focus;
+use crate::focus_chart;
 use crate::host_lane::HostLane;
 use crate::lines;
 use crate::mark::Mark;
@@ -52,7 +52,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     }
     subtitle.extend(story.skew_note());
     let focus_height = if story.focus.is_some() {
-        focus::HEIGHT
+        focus_chart::HEIGHT
     } else {
         0
     };
@@ -351,7 +351,7 @@ impl Panel<'_> {
         let limit = limits.min().filter(|limit| Some(*limit) < capacity);
         let mut taken = Vec::new();
         if let Some(limit) = limit.filter(|limit| *limit as f64 <= top) {
-            taken.push(process_limit(scene, plot, value, limit));
+            taken.push(chart::process_limit(scene, plot, value, limit));
         }
         request::draw(scene, plot, (time, value), self.requests, taken);
         lane.draw(scene, plot, area.y, time);
@@ -401,20 +401,6 @@ impl Panel<'_> {
             lines::line(scene, self.track, line.measure, time, value, stroke);
         }
     }
-}
-
-/// Draws the memory limit of the process, if it is lower than the memory of the device; returns the
-/// area of its label.
-pub(crate) fn process_limit(scene: &mut Scene, plot: Area, value: ValueScale, limit: i64) -> Area {
-    let ink = scene.theme.measure(Measure::Capacity);
-    let y = value.y(limit);
-    scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
-    let style = TextStyle::new(11.0, ink);
-    let text = format!("memory limit of this process: {}", human(limit));
-    let at = (plot.x + 6.0, (y - 4.0).max(plot.y + 10.0));
-    let area = Area::new(at.0, at.1 - 11.0, style.width(&text), 14.0);
-    scene.text(at, text, style);
-    area
 }
 
 /// Draws the memory capacity of the device as a line.
