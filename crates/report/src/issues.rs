@@ -205,7 +205,7 @@ mod tests {
             text(&issues),
             "problem   open       Alert: high fragmentation\n          \
              issue:critical  3 hits in 1 session, 2025-11-01 12:26:40 UTC to 2025-11-01 12:27:40 UTC\n\
-             warning   open       Alert: \\u{1b}[31m|x|\n          \
+             likely    open       Alert: \\u{1b}[31m|x|\n          \
              issue:warning  1 hit in 1 session, 2025-11-01 12:26:40 UTC to 2025-11-01 12:27:40 UTC\n"
         );
         let table = markdown(&issues[1..]);

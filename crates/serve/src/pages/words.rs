@@ -94,7 +94,10 @@ pub(super) fn sparkline(digest: &Digest) -> String {
 
 #[cfg(test)]
 mod tests {
+    use stormlog_report::Badge;
+
     use super::*;
+    use crate::view::Verdict;
 
     #[test]
     fn a_curve_that_is_unknown_is_not_drawn() {
@@ -115,7 +118,11 @@ mod tests {
     #[test]
     fn growth_far_below_the_limit_fills_its_curve() {
         let digest = Digest {
-            verdict: Some((Severity::Warning, "a leak".to_owned())),
+            verdict: Some(Verdict {
+                level: Some(Level::Likely),
+                badge: Badge::of_level(Level::Likely),
+                text: "a leak".to_owned(),
+            }),
             peak: Some(1000),
             limit: Some(2000),
             curve: vec![Some(100), Some(110)],
