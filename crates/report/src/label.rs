@@ -14,6 +14,11 @@ pub fn clean(text: &str) -> String {
     clean_to(text, LONGEST)
 }
 
+/// A paragraph like [`clean_paragraph`], without the backticks around code, which are markup.
+pub(crate) fn plain_paragraph(text: &str) -> String {
+    clean_paragraph(text).replace('`', "")
+}
+
 /// Cleans a text of several sentences like a label, but allows it to be longer.
 pub(crate) fn clean_paragraph(text: &str) -> String {
     clean_to(text, LONGEST_PARAGRAPH)

@@ -9,7 +9,7 @@ use stormlog_format::classify::Notice;
 use stormlog_format::{Text, human_rate};
 
 use crate::bytes;
-use crate::label::{clean, clean_paragraph};
+use crate::label::{clean, plain_paragraph};
 
 /// The kind of event or finding that a mark shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +104,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
             rank: finding.rank.map(i64::from),
             severity: finding.severity,
             label: short_label(finding),
-            detail: Some(clean_paragraph(&finding.explanation)),
+            detail: Some(plain_paragraph(&finding.explanation)),
             kind: match finding.kind {
                 Kind::RankFirstCause => MarkKind::Suspect,
                 _ => MarkKind::Finding,

@@ -10,7 +10,7 @@ use crate::analyze::{cause_lines, note_lines};
 use crate::error::DrawError;
 use crate::focus::Focus;
 use crate::held::{self, HeldGraph};
-use crate::label::{clean, clean_paragraph};
+use crate::label::{clean, clean_paragraph, plain_paragraph};
 use crate::ledger::{LedgerLines, ledger_lines};
 use crate::mark::{Mark, marks_of, marks_of_diagnosis};
 use crate::measure::{Measure, UNKNOWN};
@@ -176,9 +176,9 @@ impl Story {
         ));
         self.advice = gravest
             .filter(|finding| finding.severity > Severity::Info)
-            .map(|finding| clean_paragraph(&finding.advice));
+            .map(|finding| plain_paragraph(&finding.advice));
         let lines = gravest.map_or_else(Vec::new, |finding| cause_lines(finding));
-        self.cause = lines.iter().map(|line| clean_paragraph(line)).collect();
+        self.cause = lines.iter().map(|line| plain_paragraph(line)).collect();
         let notes = note_lines(diagnosis);
         self.notes = notes.iter().map(|line| clean_paragraph(line)).collect();
     }

@@ -36,7 +36,7 @@ pub struct KnownFinding {
     /// Confidence of the finding, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
-    /// One sentence that explains the finding with its numbers.
+    /// The finding in one line; one sentence in baselines of earlier versions.
     pub explanation: String,
 }
 
@@ -123,7 +123,7 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         rank: finding.rank,
         severity: finding.severity.as_str().to_owned(),
         confidence: finding.confidence,
-        explanation: finding.explanation.clone(),
+        explanation: finding.headline.clone(),
     });
     let job_id = chosen.iter().find_map(|one| one.summary.job_id.as_ref());
     Ok(Profile {
