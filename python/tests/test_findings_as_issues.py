@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 NIGHTS = ROOT / "fixtures" / "issues"
 ISSUE = json.loads((ROOT / "docs/schemas/issue.schema.json").read_text())
 LEAK = "issue:ea5910c726376f0f0c30db7b"
-RISK = "issue:ca404b18198c5e3df312da53"
 
 
 def stormlog_json(*arguments: Any) -> Any:
@@ -45,8 +44,8 @@ def test_findings_are_listed_only_when_they_are_asked_for() -> None:
     assert store.list_issues() == []
     assert stormlog_json("query", "issues", NIGHTS / "monday", "--json") == []
     issues = store.list_issues(include_findings=True)
-    assert [issue.fingerprint_id for issue in issues] == [RISK, LEAK]
-    leak = issues[1]
+    assert [issue.fingerprint_id for issue in issues] == [LEAK]
+    leak = issues[0]
     assert leak.fingerprint.as_dict()["dimensions"] == {
         "backend": "cuda",
         "collector": "stormlog.cuda_tracker",
@@ -73,7 +72,7 @@ def test_the_same_trouble_has_the_same_id(tmp_path: Path) -> None:
                 event[key] //= 2
     write(tmp_path / "track.jsonl", events)
     ids = {one["fingerprint_id"] for one in stormlog_json("issues", "list", tmp_path, "--json")}
-    assert ids == {RISK, LEAK}
+    assert ids == {LEAK}
 
 
 def test_sessions_of_one_job_are_one_run(tmp_path: Path) -> None:
@@ -110,8 +109,8 @@ def test_analyze_and_issues_share_one_object(tmp_path: Path, is_resolved: bool) 
     for issue in listed:
         assert list(problems(issue, ISSUE)) == []
     state = {issue["fingerprint_id"]: issue["state"] for issue in listed}
-    assert state == {RISK: "open", LEAK: "resolved" if is_resolved else "open"}
-    assert ("state_info" in listed[1]) == is_resolved
+    assert state == {LEAK: "resolved" if is_resolved else "open"}
+    assert ("state_info" in listed[0]) == is_resolved
 
 
 def test_the_reference_s_issues_fit_the_schema_too() -> None:
@@ -131,4 +130,4 @@ def test_a_damaged_sidecar_does_not_keep_analyze_from_its_work(tmp_path: Path) -
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "issues.json" in done.stderr
-    assert [issue["state"] for issue in json.loads(done.stdout)["issues"]] == ["open", "open"]
+    assert [issue["state"] for issue in json.loads(done.stdout)["issues"]] == ["open"]

@@ -151,15 +151,15 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     finding
 }
 
-/// The size of an out-of-memory error in a few words: `holds 16.2 of 20.0 GiB; 250 MiB more failed at
+/// The size of an out-of-memory error in a few words: `16.2 GiB of 20.0 GiB held; 250 MiB more failed at
 /// net.py:67`.
 fn error_words(mark: &OomMark, is_end: bool, at: &str, total: Option<f64>) -> String {
     let text = |bytes: i64| words::bytes(float(bytes));
-    let held = failed_at::largest(mark).map(|bytes| format!("holds {}", text(bytes)));
+    let held = failed_at::largest(mark).map(text);
     let in_use = mark.allocated.map(text);
     let in_use = match (held, in_use) {
-        (Some(held), Some(all)) => Some(format!("{held} of {all}")),
-        (Some(held), None) => Some(held),
+        (Some(held), Some(all)) => Some(format!("{held} of {all} held")),
+        (Some(held), None) => Some(format!("{held} held")),
         (None, all) => all.map(|all| format!("{all} in use")),
     };
     let place = mark

@@ -1,5 +1,6 @@
 //! `stormlog convert`: writes events of any artifact as JSON, JSONL or CSV.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use stormlog_analysis::compression::{Compression, without_suffix};
 use stormlog_analysis::{Damage, LoadOptions, OnError, find_artifacts, stream_events};
-use stormlog_capture::files::directory_of;
+use stormlog_capture::files::{directory_of, replaceable};
 use stormlog_format::counted;
 
 use stormlog_report::escape::path_for_terminal;
@@ -109,10 +110,22 @@ fn convert_to_file(
         return Err(hinted(error, "create the folder first"));
     }
     let cannot_write = || format!("cannot write '{}'", output.display());
+    let write_to = |file: &mut File| {
+        let mut writer = Compressed::new(file, Compression::of_name(output))?;
+        let converted = convert(arguments, format, &mut writer, progress)?;
+        writer.finish().with_context(cannot_write)?;
+        anyhow::Ok(converted)
+    };
+    if replaceable(output).is_none() {
+        // A device or a pipe is written to: a file in its place would break other programs.
+        let mut file = File::options()
+            .write(true)
+            .open(output)
+            .with_context(cannot_write)?;
+        return write_to(&mut file);
+    }
     let mut file = unfinished(output, ".stormlog-convert").with_context(cannot_write)?;
-    let mut writer = Compressed::new(file.as_file_mut(), Compression::of_name(output))?;
-    let converted = convert(arguments, format, &mut writer, progress)?;
-    writer.finish().with_context(cannot_write)?;
+    let converted = write_to(file.as_file_mut())?;
     file.as_file().sync_all().with_context(cannot_write)?;
     // The output file is renamed to its final name last, so that an output file that exists is
     // complete.

@@ -123,6 +123,33 @@ fn refusals_leave_nothing_behind() {
     insta::assert_snapshot!("convert_skipped", tidy(skipped));
 }
 
+/// A device such as /dev/null stays one, also where the user may replace it.
+#[test]
+fn a_pipe_is_written_to_and_not_replaced() {
+    use std::os::unix::fs::FileTypeExt as _;
+
+    let folder = folder();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).expect("text")
+    });
+    let name = pipe.to_str().expect("text");
+    let said = transcript(&[
+        "convert",
+        "--force",
+        "--to",
+        "jsonl",
+        "fixtures/runs/two_ranks",
+        name,
+    ]);
+    let kind = pipe.metadata().expect("it is there").file_type();
+    assert!(kind.is_fifo(), "{said}");
+    assert!(reader.join().expect("a reader").starts_with('{'), "{said}");
+}
+
 /// Converting needs memory for a few blocks, whatever the size of the file.
 #[test]
 fn memory_stays_bounded() {

@@ -33,10 +33,14 @@ impl Finding {
     /// The line of a finding; `whose` is the rank or the memory that it is about.
     pub(crate) fn line(&self, whose: &str) -> String {
         let cause = self.cause.as_ref();
+        let subject = match (cause.and_then(Cause::short_holder), whose) {
+            (Some(holder), "") => holder,
+            (Some(holder), whose) => format!("{holder} on {whose}"),
+            (None, whose) => whose.to_owned(),
+        };
         let parts = [
             Some(self.label()),
-            (!whose.is_empty()).then(|| whose.to_owned()),
-            cause.and_then(Cause::short_holder),
+            Some(subject),
             cause.and_then(Cause::leading_place),
             Some(self.size_words.clone()),
         ];

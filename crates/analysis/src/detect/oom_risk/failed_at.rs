@@ -110,7 +110,10 @@ pub(super) fn cause(mark: &OomMark) -> Option<(Cause, About)> {
     };
     let all = failure.allocated_bytes.unwrap_or(0).max(named);
     let largest = failure.holders.first();
+    // A request for more than everything that was held fails whatever holds memory.
+    let is_too_large = mark.requested.is_some_and(|bytes| bytes > all);
     let holder = largest.filter(|one| float(one.bytes) >= MOST_OF_IT * float(all));
+    let holder = holder.filter(|_| !is_too_large);
     let about = holder.map_or_else(About::default, |one| About {
         category: one.category.clone(),
         keeping: one.keeping.clone(),
