@@ -266,8 +266,9 @@ def test_commands_show_what_uses_a_device(torch: ModuleType, tmp_path: Path) -> 
     with MemoryTracker(sampling_interval=0.01, telemetry_sink_config=sink) as tracker:
         owner: Any = tracker._owner
         owner.core.record(_ledger.EVENT_TYPE, 0, "What uses device 0", {"ledger": entries})
-    for command in ("analyze -v", "show"):
-        words = [sys.executable, "-m", "stormlog", *command.split(), str(tmp_path / "sink")]
+    for command in ("analyze", "show"):
+        words = [sys.executable, "-m", "stormlog", command, str(tmp_path / "sink")]
+        words += ["-v"] if command == "analyze" else []
         text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         assert "What uses GPU 0" in text, text
         assert "250 MiB  process 12 (python serve.py)" in text

@@ -189,8 +189,11 @@ def test_host_memory_that_runs_out_names_its_holder(tmp_path: Path) -> None:
     analyzed = stormlog("analyze", str(folder), "--format", "json")
     [finding] = json.loads(analyzed.stdout)["findings"]
     cause = finding["cause"]
-    assert (cause["site"]["line"], cause["site"]["function"]) == (6, "load")
-    assert cause["site"]["source_text"] == "return bytearray(1 << 62)"
+    # The line that fills what holds most of the memory leads, then the line that failed.
+    assert (cause["site_role"], cause["site"]["line"]) == ("adds_items", 4)
+    failed = cause["allocated_at"]
+    assert (failed["line"], failed["function"]) == (6, "load")
+    assert failed["source_text"] == "return bytearray(1 << 62)"
     assert [call["line"] for call in cause["call_path"]] == [9]
     first = cause["failure"]["holders"][0]
     assert first["holder"] == "`rows` in `__main__`"
