@@ -197,7 +197,7 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
         evidence.pop();
         Finding {
             badge: Badge::of_level(finding.level()),
-            line: without_label(finding),
+            line: finding.line_without_label().to_owned(),
             cause: cause.iter().map(|line| without_markup(line)).collect(),
             advice: without_markup(&finding.advice),
             evidence,
@@ -256,12 +256,6 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
         held: held_section(&view.story),
         steps: steps.unwrap_or_default(),
     })
-}
-
-/// The line of a finding without its level, which the badge shows.
-fn without_label(finding: &stormlog_analysis::detect::Finding) -> String {
-    let line = finding.headline.strip_prefix(&finding.label());
-    line.unwrap_or(&finding.headline).trim_start().to_owned()
 }
 
 fn without_markup(text: &str) -> String {

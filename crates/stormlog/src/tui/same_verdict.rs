@@ -62,12 +62,6 @@ fn recordings() -> Vec<Reported> {
     paths.iter().filter_map(|path| reported(path)).collect()
 }
 
-/// The first finding's line without its level, as lists show it beside a badge.
-fn without_level(finding: &Finding) -> &str {
-    let line = finding.headline.strip_prefix(&finding.label());
-    line.expect("the line begins with the label").trim_start()
-}
-
 #[test]
 fn every_front_end_gives_the_same_verdict() {
     let recordings = recordings();
@@ -179,7 +173,7 @@ fn list_agrees(name: &str, address: std::net::SocketAddr, leading: &Finding) {
     let badge = format!(">{}</span>", leading.level().as_str());
     assert!(row.contains(&badge), "{name}: badge in {row}");
     assert!(
-        row.contains(without_level(leading)),
+        row.contains(leading.line_without_label()),
         "{name}: verdict in {row}"
     );
 }

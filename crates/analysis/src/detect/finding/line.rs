@@ -30,6 +30,13 @@ impl Finding {
         }
     }
 
+    /// The line without the label, for lists that show the level as a badge beside it.
+    #[must_use]
+    pub fn line_without_label(&self) -> &str {
+        let rest = self.headline.strip_prefix(&self.label());
+        rest.unwrap_or(&self.headline).trim_start()
+    }
+
     /// The line of a finding; `whose` is the rank or the memory that it is about.
     pub(crate) fn line(&self, whose: &str) -> String {
         let cause = self.cause.as_ref();
